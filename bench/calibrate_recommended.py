@@ -3,9 +3,10 @@
 python bench/chitchat_dialogues.py LOG.jsonl
 python bench/calibrate_recommended.py LOG.jsonl --home HOME --index NAME --out refaug/metrics/embeddings/refaug_1.json
 
-The index is one of that log with the metric's encoder (refaug index build LOG --encoder NAME). Each pair is a turn
-of another dialogue, whose own dialogue is no source of references. Equal files and seeds give equal numbers. Other
-encoders are calibrated on logs of a home: refaug index encoder calibrate.
+The index is one of that log, or of a part of it, with the metric's encoder (refaug index build LOG --encoder NAME).
+Each pair is a turn of another dialogue of the log, whose own dialogue is no source of references; words are counted in
+all of it. Equal files and seeds give equal numbers. Other encoders are calibrated on logs of a home: refaug index
+encoder calibrate.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import argparse
 import gzip
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -29,19 +30,26 @@ from refaug.scoring.metric_setup.model_registry import ModelRegistry
 _LEAST_WORDS = 2  # of a reply
 
 
-def pairs_of(path: Path, log: str, count: int, seed: int) -> Iterator[tuple[Item, str]]:
-    """Yield dialogues up to some turn, with the reply that stands there, from so many dialogues in a drawn order."""
+def dialogues_of(path: Path) -> dict[str, list[str]]:
+    """Return the turns of each dialogue by its id."""
     content = path.read_bytes()
     lines = (gzip.decompress(content) if path.suffix == ".gz" else content).decode().splitlines()
-    dialogues = [json.loads(line) for line in lines]
-    generator = np.random.default_rng(seed)
-    for place in generator.permutation(len(dialogues)).tolist():
-        turns = [turn if isinstance(turn, str) else turn["text"] for turn in dialogues[place]["turns"]]
+    return {
+        str(dialogue["id"]): [turn if isinstance(turn, str) else turn["text"] for turn in dialogue["turns"]]
+        for dialogue in map(json.loads, lines)
+    }
+
+
+def pairs_of(dialogues: Mapping[str, Sequence[str]], count: int, seed: int) -> Iterator[tuple[Item, str]]:
+    """Yield dialogues up to some turn, with the reply that stands there, from so many dialogues in a drawn order."""
+    generator, names = np.random.default_rng(seed), list(dialogues)
+    for place in generator.permutation(len(names)).tolist():
+        name = names[place]
+        turns = dialogues[name]
         places = [at for at in range(1, len(turns)) if len(turns[at].split()) >= _LEAST_WORDS]
         if not places:
             continue
         at = places[int(generator.integers(len(places)))]
-        name = f"{log}/{dialogues[place]['id']}"
         yield Item(id=name, turns=tuple(turns[:at]), dialogue=name), turns[at]
         count -= 1
         if not count:
@@ -61,12 +69,14 @@ def main() -> None:
     options = parser.parse_args()
     models = ModelRegistry(Settings(home=options.home))
     index, encoder = models.index(options.index), models.encoder(find("refaug-1").parameters[0].default)
-    pairs = list(pairs_of(options.log, index.logs[0], options.pairs, options.seed))
+    dialogues = dialogues_of(options.log)
+    pairs = list(pairs_of(dialogues, options.pairs, options.seed))
+    replies = (turn for turns in dialogues.values() for turn in turns[1:])
     made_of = {
         "log": options.about or options.log.name,
         "sha256": hashlib.sha256(options.log.read_bytes()).hexdigest(),
     }
-    content = measure(models, encoder, index, pairs, options.seed, made_of, Silent())
+    content = measure(models, encoder, index, pairs, replies, options.seed, made_of, Silent())
     options.out.write_bytes(content)
     print(content.decode(), end="")
 

@@ -2,6 +2,7 @@
 
 pip install chitchat-dataset==0.9.0
 python bench/chitchat_dialogues.py chitchat.jsonl
+python bench/chitchat_dialogues.py fifth.jsonl --every 5    # of which the index is made: a text takes time to encode
 
 A turn is what one person wrote until the other answered. Conversations stand in the order of their keys, without empty
 turns; those of fewer than two turns are left out. The package's version is the one whose file refaug_1.json names.
@@ -37,13 +38,14 @@ def main() -> None:
     """Write the file, and check that the calibration was made of it."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("out", type=Path)
+    parser.add_argument("--every", type=int, default=1, metavar="N", help="write the first of every N dialogues")
     options = parser.parse_args()
     source = Path(str(distribution("chitchat-dataset").locate_file("chitchat_dataset/dataset.json")))
     content = "".join(lines_of(json.loads(source.read_text("utf-8")))).encode()
     expected = json.loads(CALIBRATION.read_text("utf-8"))["made_of"]["sha256"]
     if hashlib.sha256(content).hexdigest() != expected:
         raise SystemExit(f"{source} is of another version: refaug-1 was calibrated on chitchat-dataset 0.9.0")
-    options.out.write_bytes(content)
+    options.out.write_bytes(b"".join(content.splitlines(keepends=True)[:: options.every]))
 
 
 if __name__ == "__main__":

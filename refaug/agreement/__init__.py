@@ -4,6 +4,6 @@ The main names:
 
 - `meta.agreement`: the agreement of several metrics on rated items
 - `probe.probe`: how metrics respond to spoilt replies
-- `exploits.search_constant`: a search for the cheapest reply
+- `exploits.exploits_of`: the cheapest replies that a metric pays for
 - `records.MetaResult`: everything that a report on agreement shows.
 """

@@ -106,6 +106,8 @@ class ProbeScore:
     mean: float | None
     corpus_difference: float | None
     mean_difference: float | None
+    mean_share: float | None  # of the base's mean; None where that is not above 0
+    beats: float | None  # the share of items on which it is better than the base; equal scores count half
     rank: int | None  # by the difference of corpus scores, 1 the best; equal differences share a rank
     scored: int
     unscored: Mapping[str, int]  # the number of replies without a score, by problem
@@ -121,6 +123,8 @@ class ProbeScore:
             "mean": self.mean,
             "corpus_difference": self.corpus_difference,
             "mean_difference": self.mean_difference,
+            "mean_share": self.mean_share,
+            "beats": self.beats,
             "rank": self.rank,
             "scored": self.scored,
             "unscored": sum(self.unscored.values()),
@@ -440,6 +444,7 @@ def _row(
     values = metric.values(own, Level.REPLY)
     has_score = ~np.isnan(own).any(axis=1)
     both = has_score & ~np.isnan(other).any(axis=1)
+    theirs = metric.values(other, Level.REPLY)
     codes = Counter(problems[number].code for number in range(span.start, span.stop) if number in problems)
     return ProbeScore(
         kind=row[0],
@@ -448,7 +453,9 @@ def _row(
         corpus=_corpus(metric, own[has_score]),
         mean=_mean(values[has_score]),
         corpus_difference=_difference(_corpus(metric, own[both]), _corpus(metric, other[both])),
-        mean_difference=_difference(_mean(values[both]), _mean(metric.values(other, Level.REPLY)[both])),
+        mean_difference=_difference(_mean(values[both]), _mean(theirs[both])),
+        mean_share=_share(_mean(values[both]), _mean(theirs[both])),
+        beats=_beats(values[both], theirs[both], higher_is_better=metric.info.higher_is_better),
         rank=None,
         scored=int(has_score.sum()),
         unscored=dict(sorted(codes.items())),
@@ -466,6 +473,16 @@ def _mean(values: Floats) -> float | None:
 
 def _difference(score: float | None, base_score: float | None) -> float | None:
     return None if score is None or base_score is None else score - base_score
+
+
+def _share(score: float | None, base_score: float | None) -> float | None:
+    return None if score is None or base_score is None or base_score <= 0 else score / base_score
+
+
+def _beats(values: Floats, others: Floats, *, higher_is_better: bool) -> float | None:
+    """Return how often a value is better than the other beside it; a tie, up to rounding, counts half."""
+    gains = np.round(values - others, 12) * (1 if higher_is_better else -1)
+    return float(((np.sign(gains) + 1) / 2).mean()) if len(gains) else None
 
 
 def _rank(rows: Sequence[ProbeScore], *, higher_is_better: bool) -> Iterator[ProbeScore]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
@@ -22,6 +23,7 @@ from refaug.cli.main import main
 from refaug.core.errors import Usage
 from refaug.core.home import Settings
 from refaug.core.records import Item, Origin, Reference
+from refaug.core.text.normalisation import normalise
 from refaug.core.vectors.encoder_model import EncodedText, Floats
 from refaug.core.vectors.encoders import OnnxEncoder, _open_once, open_encoder
 from refaug.logs.store import StoredLog
@@ -118,31 +120,51 @@ def test_an_index_of_another_encoder_has_no_pairs_for_it(command: Home) -> None:
     assert refused["remedy"] == "refaug index build chat --name NAME --encoder other"
 
 
-def test_the_numbers_put_drawn_replies_at_0_and_are_the_likeliest_link(ready: Path, calibrated: str) -> None:
-    """Drawn replies have mean 0 and deviation 1 where the true one is no reference; the link's gradients vanish."""
+def test_the_numbers_put_drawn_replies_at_0_and_are_the_likeliest_ones(ready: Path, calibrated: str) -> None:
+    """Drawn replies have mean 0 and deviation 1 where the true one is no reference; the gradients of the fit vanish."""
     models = ModelRegistry(Settings(home=ready / "home"))
     metric = build(METRIC, source=models)
     assert isinstance(metric, Recommended)
     assert metric.settings["encoder"] == calibrated
-    pairs = logged_replies([StoredLog.open(models.home.logs, "chat")], 3_000, 35)
+    log = StoredLog.open(models.home.logs, "chat")
+    pairs = logged_replies([log], 3_000, 35)
     assert len(pairs) == 260
     settings, replies = AugmentSettings(preset="refaug-1"), [reply for _, reply in pairs]
     augmented = augment([item for item, _ in pairs], models.index("by-tiny"), None, settings)
     items = [one for one in augmented if isinstance(one, Item)]
+    assert not any(item.dialogue in {found.more.get("dialogue") for found in item.references} for item in items)
     golds = [Reference(text=reply, source=Origin.GOLD) for reply in replies]
     with_golds = [replace(item, references=(gold, *item.references)) for item, gold in zip(items, golds, strict=True)]
+    numbers = json.loads(models.encoder("tiny").calibration or b"")
+    responses = [pair.response for pair in log.pairs()]
+    said, edited = Counter(map(normalise, responses)), numbers["made_of"]["edited constants"]
+    first = {normalise(response): response for response in reversed(responses)}
+    frequent = [first[text] for text in sorted(said, key=lambda text: (-said[text], text))[:40]]
+    constants = [(frequent, edited)[at % 2][at // 2 % len((frequent, edited)[at % 2])] for at in range(len(items))]
+    turns = [item.turns[-1].split() for item in items]
+    copies = [
+        " ".join((turn, turn[: (len(turn) + 1) // 2], [*turn[:4], *turn[5:9]])[at % 3]) for at, turn in enumerate(turns)
+    ]
     drawn = [replies[place] for place in np.random.default_rng(35).permutation(len(replies))]
+    true = parts_of(metric, items, replies)
+    kinds = [true, *(parts_of(metric, with_golds, texts) for texts in (drawn, constants, copies))]
     yes, no = np.ones(len(pairs), np.bool_), np.zeros(len(pairs), np.bool_)
     mean, deviation = metric.calibration.drawn["retrieved"]
-    z = [
-        (metric.sums(parts_of(metric, answered, texts), no, yes) - mean) / deviation
-        for answered, texts in ((items, replies), (with_golds, drawn))
-    ]
+    z = [(metric.sums(parts, no, yes) - mean) / deviation for parts in kinds]
     assert (z[1].mean(), z[1].std()) == pytest.approx((0, 1), abs=2e-3)
-    a, b = metric.calibration.link
-    residuals = [1 - 1 / (1 + np.exp(-(a + b * z[0]))), -1 / (1 + np.exp(-(a + b * z[1])))]
-    assert sum(map(np.sum, residuals)) == pytest.approx(0, abs=0.1)
-    assert sum(np.sum(left * of) for left, of in zip(residuals, z, strict=True)) == pytest.approx(0, abs=0.1)
+    copied, order = metric.calibration.copied, metric.calibration.order
+    assert copied.limit == pytest.approx(np.quantile(true[:, 5], 0.99), abs=1e-4)
+    assert order.limit == pytest.approx(np.quantile(true[:, 6], 0.01), abs=1e-4)
+    (a, b), gradients = metric.calibration.link, np.zeros(4)
+    for kind, (parts, of_kind) in enumerate(zip(kinds, z, strict=True)):
+        beyond = np.maximum(parts[:, 5] - copied.limit, 0), np.maximum(order.limit - parts[:, 6], 0)
+        odds = a + b * of_kind - copied.slope * beyond[0] - order.slope * beyond[1]
+        residuals = (kind == 0) - 1 / (1 + np.exp(-odds))
+        gradients += [(residuals * of).mean() for of in (np.ones(len(odds)), of_kind, -beyond[0], -beyond[1])]
+    assert gradients[:2] == pytest.approx([0, 0], abs=1e-3)
+    for guard, gradient in ((copied, gradients[2]), (order, gradients[3])):
+        assert gradient <= 1e-3 or guard.slope == 100
+        assert gradient >= -1e-3 or guard.slope == 0
     assert b > 0.1
 
 

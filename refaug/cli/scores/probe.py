@@ -135,7 +135,20 @@ def _print_stress(of_metric: MetricStress) -> None:
     print_table(f"{of_metric.metric}: groups of replies", ("group", "mean", "from all, sd", "replies"), groups)
 
 
-_COLUMNS = ("kind", "name", "rank", "corpus", "± base", "mean", "± base", "in references", "scored", "unscored")
+_COLUMNS = (
+    "kind",
+    "name",
+    "rank",
+    "corpus",
+    "± base",
+    "mean",
+    "± base",
+    "of base",
+    "beats",
+    "in references",
+    "scored",
+    "unscored",
+)
 
 
 def _title(probes: MetricProbes) -> str:
@@ -152,6 +165,8 @@ def _cells(row: ProbeScore) -> tuple[object, ...]:
         "base" if row.is_base else _signed(row.corpus_difference),
         number(row.mean),
         "base" if row.is_base else _signed(row.mean_difference),
+        "–" if row.mean_share is None else f"{row.mean_share:.2f}",
+        "–" if row.beats is None else f"{row.beats:.2f}",
         row.in_references,
         row.scored,
         unscored,

@@ -125,6 +125,9 @@ class ReproduceOptions:
     draws: Annotated[int, typer.Option(help="Draws of the bootstrap over contexts.", min=1, max=100_000)] = 2_000
     seeds: Annotated[int, typer.Option(help="Seeds of every control in which there is chance.", min=1)] = 20
     seed: Annotated[int, typer.Option(help="Of everything else that is drawn.", min=0)] = 1
+    edits: Annotated[
+        int, typer.Option(help="Of each constant that is searched against refaug-1.", min=10, max=1_000_000)
+    ] = 2_000
     sets: Annotated[
         list[str] | None,
         typer.Option(
@@ -188,6 +191,7 @@ class ReproduceOptions:
             draws=self.draws,
             seeds=self.seeds,
             seed=self.seed,
+            edits=self.edits,
             threads=self.threads or cores(),
             memory=parse_size(self.memory),
             preset=self.preset,

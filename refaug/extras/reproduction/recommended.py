@@ -20,7 +20,7 @@ import orjson
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from refaug.agreement.exploits import SEARCH_ITEMS, frequent_tokens, search_constant
+from refaug.agreement.exploits import SEARCH_ITEMS
 from refaug.core.files import sha256_of
 from refaug.core.records import Item, Origin, Reference
 from refaug.core.text.normalisation import normalise
@@ -31,6 +31,7 @@ from refaug.metrics.base import Floats, Indexes, References
 from refaug.metrics.embeddings.recommended import PARTS, PreparedItems, Recommended
 from refaug.metrics.statistics.resampling import percentile_interval
 from refaug.scoring.cases import references_for
+from refaug.scoring.metric_setup.constant_search import frequent_tokens, search_constant
 
 GROUPS: Final[Mapping[str, Sequence[str]]] = {  # the corpus of the contexts → sets by their names in human/
     "DailyDialog": (

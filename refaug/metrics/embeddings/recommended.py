@@ -12,10 +12,16 @@ With cos the cosine of an encoder's sentence vectors, the parts of a reply h are
 Folded is min(c, m) − 3 · max(c − m, 0): a true reply is like what it answers up to m, the 90th percentile over pairs
 of a log, and a reply that is more like it repeats it. The parts are added with fixed shares, 1, .3, .5, .5 and 1;
 without a gold, the retrieved references have its share as well. The sum counts as z, its distance from the mean of
-replies that were drawn from the log, in their standard deviations, and the score is 1 / (1 + exp(−(a + b · z))), with a
-and b by which the log tells its true replies from drawn ones. The shares, the fold and the number of references were
-chosen while looking at rated sets and at attacks, as round numbers near the best on several sets and for none exactly;
-nothing else has seen a rating by a person (docs/proof.md).
+replies that were drawn from the log, in their standard deviations. Two guards look at the words of a reply:
+
+    copied     the share of its words in runs of three or more that one of the last three turns has
+    order      how likely its words follow each other, beside what their frequencies tell
+
+With copied⁺ the excess over the 99th percentile of true replies, and order⁻ what is missing to their first, the score
+is 1 / (1 + exp(−(a + b · z − c · copied⁺ − o · order⁻))). The log gives a, b, c and o: the probability that a reply is
+a true one, where true replies, drawn ones, constants and copies of the turns are equally likely. The shares, the fold
+and the number of references were chosen while looking at rated sets and at attacks, as round numbers near the best on
+several sets and for none exactly; nothing else has seen a rating by a person (docs/proof.md).
 
 The numbers of the log are the calibration, which is part of the version: `refaug_1.json` has them, with what they were
 made of. They belong to one encoder, which is part of the version, too. With another encoder it is another metric,
@@ -25,6 +31,7 @@ made of. They belong to one encoder, which is part of the version, too. With ano
 from __future__ import annotations
 
 import hashlib
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -36,19 +43,29 @@ import orjson
 from numpy.typing import NDArray
 
 from refaug.core.errors import Corrupt, MissingPart, NotFound, Usage
-from refaug.core.text.normalisation import normalise
+from refaug.core.text.normalisation import normalise, normalised_words
 from refaug.metrics.base import NO_POSITIVE_WEIGHT, Floats, Indexes, Level, MeanMetric, Prepared, Problem, References
 from refaug.metrics.catalogue import find
 from refaug.metrics.embeddings.encoder_metrics import NO_TOKENS
+from refaug.metrics.embeddings.reply_guards import (
+    ANY_ORDER,
+    NO_GUARD,
+    ReplyGuard,
+    WordOrder,
+    Words,
+    copied_share,
+    excess,
+)
 from refaug.metrics.metric_info import MetricInfo
 from refaug.metrics.models.model_kinds import OpenedEncoder, PathVectors, VectorOpener
 from refaug.metrics.single_reference import DistinctTexts
 from refaug.metrics.specification import Specification, build_of, settings_of
 
-PARTS: Final = ("gold", "words", "turn", "turns", "retrieved")
+SIMILARITIES: Final = ("gold", "words", "turn", "turns", "retrieved")
+PARTS: Final = (*SIMILARITIES, "copied", "order")
 OTHER_METRIC: Final = "or name a metric that needs no encoder, such as upsilon-bleu"
 TURN_END: Final = "\x1e"  # the record separator, which is in no text that people write
-_GOLD, _WORDS, _TURN, _TURNS, _RETRIEVED = range(len(PARTS))
+_GOLD, _WORDS, _TURN, _TURNS, _RETRIEVED, _COPIED, _ORDER = range(len(PARTS))
 _SHARES: Final = np.array([1.0, 0.3, 0.5, 0.5, 1.0])
 _FOLD: Final = 3.0
 _BEST: Final = 3  # retrieved references that count
@@ -68,6 +85,9 @@ class MetricCalibration:
     most_like: Mapping[str, float]  # the part → the 90th percentile of true replies
     drawn: Mapping[str, tuple[float, float]]  # which parts there are → mean and deviation of sums of drawn replies
     link: tuple[float, float]  # a and b
+    copied: ReplyGuard = NO_GUARD
+    order: ReplyGuard = NO_GUARD
+    word_order: WordOrder = ANY_ORDER
     sha256: str  # of all of it
 
     @classmethod
@@ -80,10 +100,18 @@ class MetricCalibration:
                 most_like={part: float(fields["most_like"][part]) for part in ("turn", "turns")},
                 drawn={case: (float(mean), float(deviation)) for case, (mean, deviation) in fields["drawn"].items()},
                 link=(float(fields["link"][0]), float(fields["link"][1])),
+                copied=_guard(fields["copied"]),
+                order=_guard(fields["order"]),
+                word_order=WordOrder.read(fields["word_order"]["words"], fields["word_order"]["logs"]),
                 sha256=hashlib.sha256(content).hexdigest(),
             )
-        except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, IndexError, AttributeError, zlib.error) as error:
             raise Corrupt(f"a calibration of refaug-1 cannot be read: {error!r}", remedy=_CALIBRATE) from error
+
+
+def _guard(fields: Sequence[float]) -> ReplyGuard:
+    limit, slope = fields
+    return ReplyGuard(limit=float(limit), slope=float(slope))
 
 
 @cache
@@ -107,6 +135,7 @@ class PreparedItems(Prepared):
     golds: Sequence[Indexes]
     turns: Sequence[Indexes]  # the last turn, and the last three; none where the dialogue begins with the reply
     retrieved: Sequence[Indexes]
+    turn_words: Sequence[Sequence[Words]]  # of each of the last three turns
     words: Prepared
 
 
@@ -187,6 +216,7 @@ class Recommended(MeanMetric):
             golds=[rows(texts) for texts in golds],
             turns=[rows(texts) for texts in turns],
             retrieved=[rows(texts) for texts in retrieved],
+            turn_words=[[normalised_words(turn) for turn in _separate_turns_of(of_item)] for of_item in references],
             words=self._words.prepare([References.unweighted(texts) for texts in golds]),
         )
         bare = [
@@ -226,6 +256,8 @@ class Recommended(MeanMetric):
     ) -> Floats:
         """Return the parts (rows, parts) without `words`; NaN where a row lacks one."""
         normalised = [normalise(text) for text in texts]
+        words = [normalised_words(text) for text in texts]
+        likelihoods = np.array([self.calibration.word_order.likelihood(of_text) for of_text in words])
         own = [
             _without_copies(prepared, item, normalised[number])
             for number, item in zip(numbers.tolist(), item_places.tolist(), strict=True)
@@ -239,9 +271,11 @@ class Recommended(MeanMetric):
             vectors, np.repeat(numbers, counts), prepared.vectors, np.concatenate([*of_rows, np.empty(0, np.int64)])
         )
         parts = np.full((len(numbers), len(PARTS)), np.nan)
+        parts[:, _ORDER] = likelihoods[numbers]
         first = 0
         for row, item in enumerate(item_places.tolist()):
             golds, turns = len(prepared.golds[item]), len(prepared.turns[item])
+            parts[row, _COPIED] = copied_share(words[numbers[row]], prepared.turn_words[item])
             of_row = cosines[first : first + counts[row]]
             first += counts[row]
             if golds:
@@ -258,7 +292,7 @@ class Recommended(MeanMetric):
         shares[~has_gold, _RETRIEVED] += _SHARES[_GOLD]
         shares[~has_gold, _GOLD] = shares[~has_gold, _WORDS] = 0
         shares[~has_retrieved, _RETRIEVED] = 0
-        return np.asarray((shares * np.nan_to_num(self.folded(parts))).sum(axis=1))
+        return np.asarray((shares * np.nan_to_num(self.folded(parts)[:, : len(SIMILARITIES)])).sum(axis=1))
 
     def folded(self, parts: Floats) -> Floats:
         """Return parts in which likeness to the turns counts against a reply beyond that of true ones."""
@@ -268,13 +302,28 @@ class Recommended(MeanMetric):
             folded[:, part] = np.minimum(parts[:, part], most) - _FOLD * np.maximum(parts[:, part] - most, 0)
         return folded
 
-    def scores(self, parts: Floats, has_gold: NDArray[np.bool_], has_retrieved: NDArray[np.bool_]) -> Floats:
-        """Return the score of each row of parts; NaN where it has neither gold nor retrieved references."""
-        sums, scores = self.sums(parts, has_gold, has_retrieved), np.full(len(parts), np.nan)
+    def penalties(self, parts: Floats) -> Floats:
+        """Return what the guards take from each row: copied runs of words, and words in an unlikely order."""
+        copied, order = self.calibration.copied, self.calibration.order
+        return np.asarray(
+            copied.slope * excess(parts[:, _COPIED], copied.limit)
+            + order.slope * excess(-parts[:, _ORDER], -order.limit)
+        )
+
+    def log_odds(self, parts: Floats, has_gold: NDArray[np.bool_], has_retrieved: NDArray[np.bool_]) -> Floats:
+        """Return the logarithm of the odds of each row; NaN where it has neither gold nor retrieved references."""
+        sums, odds = self.sums(parts, has_gold, has_retrieved), np.full(len(parts), np.nan)
         a, b = self.calibration.link
         for case, (mean, deviation) in self.calibration.drawn.items():
             is_case = (has_gold == ("gold" in case)) & (has_retrieved == ("retrieved" in case))
-            scores[is_case] = 1 / (1 + np.exp(-(a + b * (sums[is_case] - mean) / deviation)))
+            odds[is_case] = a + b * (sums[is_case] - mean) / deviation
+        return odds - np.nan_to_num(self.penalties(parts))
+
+    def scores(self, parts: Floats, has_gold: NDArray[np.bool_], has_retrieved: NDArray[np.bool_]) -> Floats:
+        """Return the score of each row of parts; NaN where it has neither gold nor retrieved references."""
+        scores = (
+            1 + np.tanh(self.log_odds(parts, has_gold, has_retrieved) / 2)
+        ) / 2  # the logistic function, never too large
         return np.where(np.isnan(parts[:, _GOLD]) & has_gold, np.nan, scores)
 
     def parts(self, sums: Floats, level: Level) -> dict[str, object]:
@@ -351,9 +400,13 @@ def _golds_of(references: References) -> tuple[str, ...]:
 
 def _turns_of(references: References) -> tuple[str, ...]:
     """Return the last turn, and the last turns as one text; nothing where no turn comes before the reply."""
-    beside = references.beside
-    turns = (beside.utterance or "").split(TURN_END) if beside is not None else []
+    turns = _separate_turns_of(references)
     return (turns[-1], " ".join(turns)) if any(map(str.strip, turns)) else ()
+
+
+def _separate_turns_of(references: References) -> list[str]:
+    beside = references.beside
+    return (beside.utterance or "").split(TURN_END) if beside is not None else []
 
 
 def _further(references: References, golds: set[str]) -> tuple[str, ...]:

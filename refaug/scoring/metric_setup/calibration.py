@@ -1,16 +1,21 @@
-"""Measure the calibration of refaug-1 for an encoder: what it gives to true replies of a log, and to drawn ones.
+"""Measure the calibration of refaug-1 for an encoder: what tells true replies of a log from others.
 
 A pair is a dialogue of the log up to some turn, and the reply that stands there. Its own dialogue is no source of
-references. Equal logs, indexes and seeds give equal numbers.
+references. Beside its true reply stand three others: the reply of a drawn pair, a constant (a frequent reply of the
+log, or a text that a search has edited), and a copy of the last turn (whole, its first half, or most of it). Equal
+logs, indexes and seeds give equal numbers.
 """
 
 from __future__ import annotations
 
 import heapq
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from hashlib import blake2b
+from itertools import islice
 from typing import Any, Final
 
 import numpy as np
@@ -20,15 +25,19 @@ from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.errors import BadInput, Usage
 from refaug.core.progress import Progress
 from refaug.core.records import Item, Origin, Pair, Reference
+from refaug.core.text.normalisation import normalise, normalised_words
+from refaug.core.text.tokenizers import default_tokenizer, get_tokenizer
 from refaug.indexer.search.index import ReferenceIndex
 from refaug.logs.store import StoredLog
-from refaug.metrics.base import Floats, References
+from refaug.metrics.base import Floats, Prepared, References
 from refaug.metrics.catalogue import find
 from refaug.metrics.embeddings.recommended import PARTS, MetricCalibration, Recommended, own_calibration
+from refaug.metrics.embeddings.reply_guards import WordOrder, excess
 from refaug.metrics.models.model_kinds import ModelKind, OpenedEncoder
 from refaug.scoring.augmentation import augment
 from refaug.scoring.cases import references_for
 from refaug.scoring.home.encoders import StoredEncoder, add_calibration
+from refaug.scoring.metric_setup.constant_search import frequent_tokens, search_constant
 from refaug.scoring.metric_setup.model_registry import ModelRegistry
 from refaug.scoring.settings import AugmentSettings
 
@@ -40,6 +49,13 @@ _LIKE: Final = 0.9  # the share of true replies that are less like their turns
 _TURNS: Final = 3  # that the metric reads
 _CASES: Final = ((True, True), (True, False), (False, True))  # with golds, with retrieved references
 _NEVER: Final = 2.0  # no cosine is above it
+_RARE: Final = 0.01  # the share of true replies beyond the limit of a guard
+_STEEPEST: Final = 100.0  # of a guard: nothing but what is no true reply may be beyond its limit
+_READ: Final = 200_000  # replies of the logs that words and frequent replies are counted in
+_FREQUENT: Final = 40  # replies that the log has most often
+_EDITED: Final = 8  # constants that are searched
+_EDITS: Final = 400
+_EDITED_ON: Final = 25  # pairs, others for each constant
 
 LoggedReply = tuple[Item, str]
 
@@ -70,7 +86,8 @@ def calibrate_encoder(
             f"or more, and a calibration needs {LEAST_PAIRS:,}",
             remedy="an index of more dialogues",
         )
-    numbers = measure(models, opened, searched, logged, seed, {"logs": searched.logs}, progress)
+    replies = (pair.response for log in logs for pair in log.pairs())
+    numbers = measure(models, opened, searched, logged, replies, seed, {"logs": searched.logs}, progress)
     return add_calibration(
         artefact_stores(models.home)[ModelKind.ENCODER], models.home.cache, version, numbers, publish=publish
     )
@@ -109,7 +126,7 @@ def _drawn_reply(pairs: Sequence[Pair], seed: int) -> tuple[float, str, LoggedRe
         if before.response != turns[0]:
             break
         turns.insert(0, before.utterance)
-    reply = Item(id=name, turns=tuple(turns), dialogue=name), pairs[at].response
+    reply = Item(id=name, turns=tuple(turns), dialogue=pairs[0].dialogue), pairs[at].response
     return (draw if places else 1.0), name, reply
 
 
@@ -121,11 +138,13 @@ def measure(
     encoder: OpenedEncoder,
     index: ReferenceIndex,
     pairs: Sequence[LoggedReply],
+    log: Iterable[str],
     seed: int,
     made_of: Mapping[str, Any],
     progress: Progress,
 ) -> bytes:
-    """Return the calibration as its file has it."""
+    """Return the calibration as its file has it; `log` has the replies of the log, of which the first are read."""
+    said = list(islice(log, _READ))
     replies = [reply for _, reply in pairs]
     drawn = [replies[place] for place in np.random.default_rng(seed).permutation(len(replies))]
     augmented = augment([item for item, _ in pairs], index, None, AugmentSettings(preset="refaug-1"), progress)
@@ -140,6 +159,7 @@ def measure(
         most_like={"turn": _NEVER, "turns": _NEVER},
         drawn={_case_of(gold=gold, retrieved=retrieved): (0.0, 1.0) for gold, retrieved in _CASES},
         link=(0.0, 1.0),
+        word_order=WordOrder.of([normalised_words(reply) for reply in said]),
         sha256="",
     )
     metric = Recommended(find("refaug-1"), {"encoder": encoder.spec}, models, calibration)
@@ -151,31 +171,117 @@ def measure(
     for gold, retrieved in _CASES:
         sums = metric.sums(false, np.full(len(false), gold), np.full(len(false), retrieved))
         of_drawn[_case_of(gold=gold, retrieved=retrieved)] = [_rounded(f(sums)) for f in (np.nanmean, np.nanstd)]
-    without, there = np.zeros(len(true), np.bool_), np.ones(len(true), np.bool_)
-    mean, deviation = of_drawn["retrieved"]
-    z_true, z_drawn = (
-        z[np.isfinite(z)] for z in ((metric.sums(parts, without, there) - mean) / deviation for parts in (true, false))
-    )
-    link = _link(z_true, z_drawn)
-    if not link[1] > 0:
+    progress.stage("constants", _EDITED, "constants")
+    edited = _edited_constants(metric, with_golds, seed, progress)
+    kinds = [
+        false,
+        parts_of(metric, with_golds, _in_turn([_frequent(said), edited], len(replies))),
+        parts_of(metric, with_golds, [_copy(item.turns[-1], number) for number, item in enumerate(found)]),
+    ]
+    fitted = _fit(metric, of_drawn["retrieved"], true, kinds)
+    if not fitted["link"][1] > 0:
         raise BadInput(
             f"true replies of the log are no more like their turns and references than drawn ones, as {name} sees them",
             remedy="an encoder of the language of the log",
         )
-    numbers = {
+    numbers: dict[str, Any] = {
         "encoder": calibration.encoder,
         "most_like": most_like,
         "drawn": of_drawn,
-        "link": link,
+        **fitted,
+        "word_order": calibration.word_order.stored(),
         "made_of": {
             **made_of,
             "index": index.spec,
             "pairs": len(pairs),
+            "replies of the log": len(said),
+            "edited constants": edited,
             "seed": seed,
-            "auc": _rounded((z_true[:, None] > z_drawn[None, :]).mean()),
+            "auc": _auc(metric, true, false),
         },
     }
-    return (json.dumps(numbers, indent=2) + "\n").encode()
+    return (json.dumps(numbers, indent=2, ensure_ascii=False) + "\n").encode("utf-8", "replace")
+
+
+def _fit(metric: Recommended, drawn: Sequence[float], true: Floats, others: Sequence[Floats]) -> dict[str, list[float]]:
+    """Return the link and the guards that tell true replies from kinds of others, each as likely as the true ones.
+
+    A guard never rewards. Its limit is what all but one true reply in a hundred keep to.
+    """
+    copied, order = PARTS.index("copied"), PARTS.index("order")
+    most = _rounded(np.nanquantile(true[:, copied], 1 - _RARE))
+    least = _rounded(np.nanquantile(true[:, order], _RARE))
+    mean, deviation = drawn
+
+    def inputs(parts: Floats) -> Floats:
+        parts = parts[np.isfinite(parts[:, order])]
+        beyond = (excess(parts[:, copied], most), excess(-parts[:, order], -least))
+        z = (_goldless_sums(metric, parts) - mean) / deviation
+        return np.stack([np.ones(len(parts)), z, *(-of_guard for of_guard in beyond)], axis=1)
+
+    of_true, of_others = inputs(true), [inputs(parts) for parts in others]
+
+    def loss(numbers: Floats) -> float:
+        kinds = [np.logaddexp(0, of_kind @ numbers).mean() for of_kind in of_others]
+        return float(np.logaddexp(0, -of_true @ numbers).mean() + sum(kinds))
+
+    bounds = [(None, None), (None, None), (0, _STEEPEST), (0, _STEEPEST)]
+    numbers = [_rounded(number) for number in minimize(loss, [0.0, 1.0, 1.0, 1.0], bounds=bounds).x]
+    return {"link": numbers[:2], "copied": [most, numbers[2]], "order": [least, numbers[3]]}
+
+
+def _auc(metric: Recommended, true: Floats, drawn: Floats) -> float:
+    """Return how often a true reply is above a drawn one, without golds."""
+    return _rounded((_goldless_sums(metric, true)[:, None] > _goldless_sums(metric, drawn)[None, :]).mean())
+
+
+def _goldless_sums(metric: Recommended, parts: Floats) -> Floats:
+    return metric.sums(parts, np.zeros(len(parts), np.bool_), np.ones(len(parts), np.bool_))
+
+
+# ── Replies that say nothing ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _edited_constants(metric: Recommended, items: Sequence[Item], seed: int, progress: Progress) -> list[str]:
+    """Search constants that the parts like, each on other items."""
+    tokenizer, edited = get_tokenizer(default_tokenizer("")), list[str]()
+    vocabulary = frequent_tokens(items, tokenizer)
+    for number in range(_EDITED):
+        some = items[number * _EDITED_ON : (number + 1) * _EDITED_ON] or items[:_EDITED_ON]
+        chosen = [references_for(metric, item.references, item.turns) for item in some]
+        mean_of = partial(_mean_sum, metric, metric.prepare([one for one in chosen if isinstance(one, References)]))
+        edited.append(search_constant(mean_of, vocabulary, _EDITS, seed + number)[0])
+        progress.advance(1)
+    return edited
+
+
+def _mean_sum(metric: Recommended, prepared: Prepared, reply: str) -> float:
+    places = np.arange(prepared.items)
+    parts = _parts_in(metric.statistics([reply], prepared, np.zeros(len(places), np.int64), places))
+    there = np.ones(len(parts), np.bool_)
+    return float(np.nan_to_num(metric.sums(parts, there, there)).mean())
+
+
+def _frequent(said: Sequence[str]) -> list[str]:
+    """Return the replies that a log has most often, in their first form."""
+    forms, counts = dict[str, str](), Counter[str]()
+    for reply in said:
+        forms.setdefault(normalise(reply), reply)
+        counts[normalise(reply)] += 1
+    return [forms[reply] for reply in sorted(counts, key=lambda reply: (-counts[reply], reply))[:_FREQUENT]]
+
+
+def _in_turn(sources: Sequence[Sequence[str]], count: int) -> list[str]:
+    """Return so many texts, one of each source in turn; a source begins again when it ends."""
+    of_places = (sources[number % len(sources)] for number in range(count))
+    return [texts[number // len(sources) % len(texts)] for number, texts in enumerate(of_places)]
+
+
+def _copy(turn: str, number: int) -> str:
+    """Return a turn, its first half, or all but every fifth of its words."""
+    words = turn.split()
+    forms = (words, words[: (len(words) + 1) // 2], [word for at, word in enumerate(words) if at % 5 < 4])
+    return " ".join(forms[number % len(forms)])
 
 
 def parts_of(metric: Recommended, items: Sequence[Item], replies: Sequence[str]) -> Floats:
@@ -186,15 +292,13 @@ def parts_of(metric: Recommended, items: Sequence[Item], replies: Sequence[str])
     places = np.arange(len(usable))
     rows = metric.statistics([replies[place] for place in usable], prepared, places, places)
     parts = np.full((len(items), len(PARTS)), np.nan)
-    parts[usable] = rows[:, 2 : 2 + len(PARTS)]
+    parts[usable] = _parts_in(rows)
     return parts
 
 
-def _link(z_true: Floats, z_drawn: Floats) -> list[float]:
-    """Return a and b of the logistic regression that tells true replies from drawn ones."""
-    values, is_true = np.concatenate([z_true, z_drawn]), np.repeat([1.0, 0.0], [len(z_true), len(z_drawn)])
-    fitted = minimize(lambda ab: np.logaddexp(0, -(2 * is_true - 1) * (ab[0] + ab[1] * values)).mean(), [0.0, 1.0])
-    return [_rounded(number) for number in fitted.x]
+def _parts_in(rows: Floats) -> Floats:
+    """Return the parts of the statistics of rows, which stand behind the score and its count."""
+    return rows[:, 2 : 2 + len(PARTS)]
 
 
 def _case_of(*, gold: bool, retrieved: bool) -> str:

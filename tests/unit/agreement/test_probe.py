@@ -194,6 +194,17 @@ def test_differences_are_over_the_items_where_both_have_a_score() -> None:
     assert parrot.corpus_difference == pytest.approx(systems["parrot"].corpus - systems["a"].corpus, abs=1e-15)
     assert parrot.mean_difference == pytest.approx(systems["parrot"].mean - systems["a"].mean, abs=1e-15)
     assert (found["system", "a"].corpus_difference, found["system", "a"].is_base) == (0.0, True)
+    assert parrot.mean_share == pytest.approx(systems["parrot"].mean / systems["a"].mean, abs=1e-12)
+    scores = zip(systems["parrot"].values, systems["a"].values, strict=True)
+    wins = [1.0 if one > other else 0.5 if one == other else 0.0 for one, other in scores]
+    assert parrot.beats == pytest.approx(sum(wins) / len(wins), abs=1e-12)
+    assert (found["system", "a"].mean_share, found["system", "a"].beats) == (1.0, 0.5)
+
+
+def test_a_system_beats_the_base_where_its_score_is_better_which_may_be_lower() -> None:
+    found = rows(probe(ITEMS, [build("ter")], ProbeSettings(base="a")))
+    assert found["probe", "gold"].beats == 1.0
+    assert found["probe", "repeated"].beats < 0.5
 
 
 @pytest.mark.parametrize(("name", "best_to_worst"), [("bleu:n=1", -1), ("ter", 1)])

@@ -42,7 +42,8 @@ from refaug.extras.reproduction.recommended import (
 )
 from refaug.extras.reproduction.report.report import ExperimentReport, short
 from refaug.metrics.base import Floats
-from refaug.metrics.embeddings.recommended import PARTS, Recommended
+from refaug.metrics.embeddings.recommended import PARTS, SIMILARITIES, Recommended
+from refaug.metrics.embeddings.reply_guards import NO_GUARD
 from refaug.scoring.home.indexes import open_index
 from refaug.scoring.settings import AugmentSettings
 from refaug.tables.reports.report import Section
@@ -53,7 +54,7 @@ ENCODER_AND_GOLD, CHRF, TURNS = "encoder and gold", "chrF with the gold", "turns
 BEST_WITHOUT: Final = "best without retrieval, chosen out of fold"
 BEST_WITH: Final = "best with retrieval, chosen out of fold"
 CONTROLS: Final = {f"{REFAUG}, {form}": form for form in (OF_ANOTHER_CONTEXT, DRAWN)}
-_GOLD, _WORDS, _TURN, _TURNS, _RETRIEVED = range(len(PARTS))
+_GOLD, _WORDS, _TURN, _TURNS, _RETRIEVED = range(len(SIMILARITIES))
 _SHARES: Final[Sequence[Shares]] = [  # of gold, words, and each of the turns
     (gold, words, turn, turn)
     for gold, words, turn in product((0.5, 1, 1.5, 2, 3), (0, 0.3, 0.6, 1), (0, 0.3, 0.5, 0.75))
@@ -62,7 +63,6 @@ _RETRIEVED_SHARES: Final = (0, 0.5, 1, 1.5, 2)
 _ATTACKED: Final = ("personachat_zhao", "usr_topicalchat")
 _PERSONA: Final = "PersonaChat"
 _NEVER: Final = 2.0  # no cosine is above it
-SEARCH_STEPS: Final = 2_000
 
 Leads = Mapping[str, IntervalEstimate]
 
@@ -80,18 +80,21 @@ def recommended(chain: Chain, _sets: Sequence[ProofSet]) -> ExperimentReport:
         sets[rated.name] = with_parts(rated, metric, texts, seeds)
         chain.progress.advance(1)
     measured = Measured.of(sets, metric, chain)
+    edits = chain.settings.edits
     chain.progress.stage("attacks", len(_ATTACKED), "sets")
     attacks, searched = dict[str, dict[str, AttackFigures]](), dict[str, dict[str, SearchedConstant]]()
     for name in _ATTACKED:
         attacks[name] = attack_figures(sets[name], metric, stock, _scorers_of_parts(metric))
-        attacked = {**_scorers_of_parts(metric), **_single_parts(metric)}
-        searched[name] = searched_constants(sets[name], metric, attacked, SEARCH_STEPS, chain.settings.seed)
+        searched[name] = {
+            **searched_constants(sets[name], metric, _scorers_of_parts(metric), edits, chain.settings.seed),
+            **searched_constants(sets[name], metric, _single_parts(metric), edits // 10, chain.settings.seed),
+        }
         chain.progress.advance(1)
     return ExperimentReport(
         name="recommended",
         title="What refaug-1 adds to an encoder and a gold",
         summary=tuple(_summary(measured, attacks)),
-        sections=[*_sections(measured), _attack_section(attacks, searched)],
+        sections=[*_sections(measured), _attack_section(attacks, searched, edits)],
         data={
             "metric": dict(metric.settings),
             **measured.as_json(),
@@ -116,13 +119,15 @@ def _with_references(chain: Chain, rated: FairRows, index: str) -> FairRows:
 # ── Ways to score ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _sums(metric: Recommended, parts: Floats, *, gold: bool = True, retrieved: bool = True) -> Floats:
-    """Return refaug-1 of rows of parts, before its scale, which changes no rank."""
-    return metric.sums(parts, np.full(len(parts), gold), np.full(len(parts), retrieved))
+def _log_odds(metric: Recommended, parts: Floats, *, gold: bool = True, retrieved: bool = True) -> Floats:
+    """Return the logarithm of the odds of refaug-1, which ranks replies as the score does."""
+    return metric.log_odds(parts, np.full(len(parts), gold), np.full(len(parts), retrieved))
 
 
 def _scorer(metric: Recommended, form: str = RETRIEVED, *, gold: bool = True, retrieved: bool = True) -> Scorer:
-    return lambda rated: np.stack([_sums(metric, parts, gold=gold, retrieved=retrieved) for parts in rated.parts[form]])
+    return lambda rated: np.stack(
+        [_log_odds(metric, parts, gold=gold, retrieved=retrieved) for parts in rated.parts[form]]
+    )
 
 
 def _part(part: int) -> Scorer:
@@ -131,18 +136,23 @@ def _part(part: int) -> Scorer:
 
 def _turns_alone(metric: Recommended) -> Scorer:
     is_turn = np.isin(np.arange(len(PARTS)), (_TURN, _TURNS)).astype(np.float64)
-    return lambda rated: _sums(metric, rated.parts[RETRIEVED][0] * is_turn, gold=False)[None]
+    return lambda rated: _log_odds(metric, rated.parts[RETRIEVED][0] * is_turn, gold=False)[None]
 
 
-def _unfolded(metric: Recommended) -> Scorer:
-    """Score with likeness to the turns as it is: an echo pays."""
+def _unguarded(metric: Recommended) -> Scorer:
+    """Score without fold and guards: an echo pays, and so does a salad of words."""
     changed = copy(metric)
-    changed.calibration = replace(metric.calibration, most_like={"turn": _NEVER, "turns": _NEVER})
+    most_like = {"turn": _NEVER, "turns": _NEVER}
+    changed.calibration = replace(metric.calibration, most_like=most_like, copied=NO_GUARD, order=NO_GUARD)
     return _scorer(changed)
 
 
 def _scorers_of_parts(metric: Recommended) -> dict[str, Callable[[Floats], Floats]]:
-    return {REFAUG: lambda parts: _sums(metric, parts), ENCODER_AND_GOLD: lambda parts: parts[:, _GOLD]}
+    def scores(parts: Floats) -> Floats:
+        there = np.ones(len(parts), np.bool_)
+        return metric.scores(parts, there, there)
+
+    return {REFAUG: scores, ENCODER_AND_GOLD: lambda parts: parts[:, _GOLD]}
 
 
 def _single_parts(metric: Recommended) -> dict[str, Callable[[Floats], Floats]]:
@@ -151,7 +161,7 @@ def _single_parts(metric: Recommended) -> dict[str, Callable[[Floats], Floats]]:
     def scorer(part: int) -> Callable[[Floats], Floats]:
         return lambda parts: metric.folded(parts)[:, part]
 
-    return {f"part {PARTS[part]}": scorer(part) for part in range(len(PARTS)) if part != _GOLD}
+    return {f"part {PARTS[part]}": scorer(part) for part in range(len(SIMILARITIES)) if part != _GOLD}
 
 
 # ── Figures ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -169,7 +179,7 @@ class Measured:
     lead_of_retrieval: Leads
     leads_without_gold: Leads
     leads_over_chrf: Leads  # by group
-    cost_of_fold: IntervalEstimate
+    cost_of_guards: IntervalEstimate
 
     @classmethod
     def of(cls, sets: Mapping[str, FairRows], metric: Recommended, chain: Chain) -> Measured:
@@ -178,9 +188,9 @@ class Measured:
         agreement = GroupedSets(sets=sets, groups=GROUPS, draws=settings.draws, seed=settings.seed)
         goldless = replace(agreement, groups=GROUPS_WITHOUT_GOLD)
         chain.progress.stage("agreement and leads")
-        best_without, shares = agreement.best_out_of_fold(_shared_sums(metric), _SHARES)
+        best_without, shares = agreement.best_out_of_fold(_shared_log_odds(metric), _SHARES)
         with_retrieved = [(*own, retrieved) for own in _SHARES for retrieved in _RETRIEVED_SHARES]
-        best_with, _ = agreement.best_out_of_fold(_shared_sums(metric), with_retrieved)
+        best_with, _ = agreement.best_out_of_fold(_shared_log_odds(metric), with_retrieved)
         scorers = _scorers(metric, best_without, best_with)
         without = {
             TURNS: _turns_alone(metric),
@@ -205,7 +215,7 @@ class Measured:
                 group: replace(agreement, groups={group: names}).lead(scorers[REFAUG], scorers[CHRF])
                 for group, names in agreement.groups.items()
             },
-            cost_of_fold=agreement.lead(_unfolded(metric), scorers[REFAUG]),
+            cost_of_guards=agreement.lead(_unguarded(metric), scorers[REFAUG]),
         )
 
     def as_json(self) -> dict[str, object]:
@@ -219,7 +229,7 @@ class Measured:
             "lead of retrieval, out of fold": _leads_json(self.lead_of_retrieval),
             "lead without gold": _leads_json(self.leads_without_gold),
             "lead over chrF with the gold": _leads_json(self.leads_over_chrf),
-            "cost of the guard": _ends(self.cost_of_fold),
+            "cost of the guard": _ends(self.cost_of_guards),
         }
 
 
@@ -236,7 +246,7 @@ def _scorers(metric: Recommended, best_without: Scorer, best_with: Scorer) -> di
     }
 
 
-def _shared_sums(metric: Recommended) -> Callable[[FairRows, Shares], Floats]:
+def _shared_log_odds(metric: Recommended) -> Callable[[FairRows, Shares], Floats]:
     """Return what scores by shares of the first parts, folded."""
 
     def sums(rated: FairRows, shares: Shares) -> Floats:
@@ -299,7 +309,7 @@ def _sections(measured: Measured) -> Iterator[Section]:
             _lead_table(f"Lead of {REFAUG}", measured.leads),
             _lead_table(f"Lead of the {BEST_WITH}", measured.lead_of_retrieval),
             _lead_table(f"Lead of {REFAUG} over {CHRF}", measured.leads_over_chrf),
-            _lead_table("Lead without the fold", {REFAUG: measured.cost_of_fold}),
+            _lead_table("Lead without fold and guards", {REFAUG: measured.cost_of_guards}),
             Table(
                 title=f"{_PERSONA} without drawn replies",
                 columns=("", "Spearman"),
@@ -342,7 +352,9 @@ def _lead_table(title: str, leads: Leads) -> Table:
 
 
 def _attack_section(
-    attacks: Mapping[str, Mapping[str, AttackFigures]], searched: Mapping[str, Mapping[str, SearchedConstant]]
+    attacks: Mapping[str, Mapping[str, AttackFigures]],
+    searched: Mapping[str, Mapping[str, SearchedConstant]],
+    edits: int,
 ) -> Section:
     """Return the mean scores of attacks; their scales differ between ways to score."""
     tables = list[Table]()
@@ -369,9 +381,10 @@ def _attack_section(
     return Section(
         title="Replies that say nothing",
         text=(
-            "Mean scores, on the scale of each way to score; refaug-1 before its link, which changes no order.",
-            f"A searched constant is what {SEARCH_STEPS:,} edits of one reply have found on every second item; it is "
-            "scored on the others, beside the response that is retrieved first, whose own copies are no references.",
+            "Mean scores, on the scale of each way to score.",
+            f"A searched constant is what {edits:,} edits of one reply, a tenth of them for a single part, have found "
+            "on every second item; it is scored on the others, beside the response that is retrieved first, whose own "
+            "copies are no references.",
         ),
         tables=tables,
     )

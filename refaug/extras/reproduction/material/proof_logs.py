@@ -33,6 +33,7 @@ class ProofSettings:
     fraction: float = 1.0  # of the dialogues of each log
     draws: int = 2_000
     seeds: int = 20  # of every control in which there is chance
+    edits: int = 2_000  # of each constant that is searched
     seed: int = 1
     threads: int = 1
     memory: int = 2 << 30

@@ -18,7 +18,6 @@ from refaug.core.home import Settings
 from refaug.core.records import Reference
 from refaug.core.vectors.encoders import open_encoder
 from refaug.extras.reproduction.command import RECOMMENDED_SETS
-from refaug.extras.reproduction.experiments import recommended as experiment
 from refaug.extras.reproduction.recommended import read_set
 from refaug.metrics.embeddings import recommended
 from refaug.metrics.embeddings.recommended import MetricCalibration
@@ -29,7 +28,7 @@ TEXTS = [
     f"{who} {does} {what}"
     for who, does, what in product(("i", "you", "the dog"), ("like", "drink"), ("tea", "a cat", "the big dog"))
 ]
-QUICK = ("--draws", "20", "--seeds", "2", "--threads", "1", "--memory", "256MiB", "--encoder", "tiny")
+QUICK = ("--draws", "20", "--seeds", "2", "--threads", "1", "--memory", "256MiB", "--encoder", "tiny", "--edits", "60")
 
 
 def write_lines(path: Path, rows: list[dict[str, Any]]) -> None:
@@ -87,7 +86,6 @@ def test_figures_are_found_again_from_what_was_kept(
         sha256="0" * 64,
     )
     monkeypatch.setattr(recommended, "own_calibration", lambda: calibration)
-    monkeypatch.setattr(experiment, "SEARCH_STEPS", 60)
     assert home("index", "encoder", "import", "tiny", encoder).code == 0
 
     reports = list[dict[str, Any]]()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +12,11 @@ from encoders import TinyEncoder, write_encoder, write_tokenizer
 from sacrebleu.metrics.chrf import CHRF
 
 from refaug.core.errors import MissingPart, Usage
+from refaug.core.text.normalisation import normalise
 from refaug.metrics.base import NO_POSITIVE_WEIGHT, Level, References
 from refaug.metrics.catalogue import find
 from refaug.metrics.embeddings.recommended import TURN_END, MetricCalibration, Recommended, own_calibration
+from refaug.metrics.embeddings.reply_guards import ReplyGuard, WordOrder
 from refaug.metrics.models.model_kinds import PathVectors
 from refaug.metrics.specification import build
 
@@ -21,6 +24,8 @@ TINY = TinyEncoder.seeded()
 MOST = {"turn": 0.3, "turns": 0.2}
 DRAWN = {"gold+retrieved": (0.9, 0.4), "gold": (0.6, 0.3), "retrieved": (1.1, 0.5)}
 A, B = -0.4, 0.8
+COPIED, ORDER = ReplyGuard(limit=0.4, slope=5.0), ReplyGuard(limit=-0.05, slope=30.0)
+WORD_ORDER = WordOrder.of([text.split() for text in 4 * ["do you like tea", "i like the cat", "you like the big dog"]])
 FOUND = ("you drink tea", "the big cat", "a dog likes you", "i like the cat", "tea !")
 
 
@@ -38,6 +43,23 @@ def folded(similarity: float, most: float) -> float:
     return min(similarity, most) - 3 * max(similarity - most, 0)
 
 
+def penalty(reply: str, turns: Sequence[str]) -> float:
+    """Words in runs of three that a turn has, marked one by one; pairs of words, looked up one by one."""
+    words = normalise(reply).split()
+    copied = 0.0
+    for turn in turns[-3:]:
+        padded = f" {normalise(turn)} "
+        marked = [False] * len(words)
+        for at in range(len(words) - 2):
+            if f" {' '.join(words[at : at + 3])} " in padded:
+                marked[at : at + 3] = [True] * 3
+        copied = max(copied, sum(marked) / len(words))
+    numbers = [WORD_ORDER.words.index(word) + 1 if word in WORD_ORDER.words else 0 for word in words]
+    logs = [WORD_ORDER.logs[pair] for pair in pairwise(numbers)]
+    order = sum(logs) / (len(logs) + 16)
+    return 5 * max(copied - 0.4, 0) + 30 * max(-0.05 - order, 0)
+
+
 def expected(reply: str, turns: Sequence[str], golds: Sequence[str], found: Sequence[str]) -> float:
     others = [text for text in found if text.casefold() != reply.casefold()]
     best = sorted((cosine(reply, text) for text in others), reverse=True)[:3]
@@ -50,7 +72,7 @@ def expected(reply: str, turns: Sequence[str], golds: Sequence[str], found: Sequ
         total += max(cosine(reply, gold) for gold in golds)
         total += 0.3 * max(chrf.sentence_score(reply.lower(), [gold.lower()]).score for gold in golds) / 100
     mean, deviation = DRAWN["+".join((["gold"] if golds else []) + (["retrieved"] if best else []))]
-    return float(1 / (1 + np.exp(-(A + B * (total - mean) / deviation))))
+    return float(1 / (1 + np.exp(-(A + B * (total - mean) / deviation - penalty(reply, turns)))))
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +83,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def metric(folder: Path) -> Recommended:
     spec = PathVectors().encoder(str(folder)).spec
-    calibration = MetricCalibration(encoder=spec, most_like=MOST, drawn=DRAWN, link=(A, B), sha256="0" * 64)
+    calibration = MetricCalibration(
+        encoder=spec,
+        most_like=MOST,
+        drawn=DRAWN,
+        link=(A, B),
+        copied=COPIED,
+        order=ORDER,
+        word_order=WORD_ORDER,
+        sha256="0" * 64,
+    )
     return Recommended(find("refaug-1"), {"encoder": str(folder)}, None, calibration)
 
 
@@ -77,7 +108,15 @@ def scores(metric: Recommended, replies: Sequence[str], references: References) 
     return metric.values(rows, Level.REPLY).tolist()
 
 
-REPLIES = ("i like tea", "You drink tea", "the dog likes the cat", "do you like the dog ?")
+REPLIES = (
+    "i like tea",
+    "You drink tea",
+    "the dog likes the cat",
+    "do you like the dog ?",
+    "well the cat drinks tea",
+    "the the like do the you",
+    "i like a big dog and a big cat",
+)
 TURNS = ("you like the dog", "the cat drinks tea", "i like a big cat", "do you like the dog ?")
 
 
@@ -96,6 +135,7 @@ def test_scores_are_those_of_the_definition(
 ) -> None:
     given = scores(metric, REPLIES, item(TURNS, golds, found))
     assert given == pytest.approx([expected(reply, TURNS, golds, found) for reply in REPLIES], abs=1e-6)
+    assert [penalty(reply, TURNS) > 0 for reply in REPLIES] == [False, False, False, True, True, True, True]
 
 
 def test_a_reply_counts_no_reference_with_its_own_text(metric: Recommended) -> None:
@@ -136,6 +176,7 @@ def test_parts_are_means_over_the_replies_that_have_them(metric: Recommended) ->
     parts = metric.parts(rows.sum(axis=0), Level.CORPUS)
     assert parts["replies"] == 2
     assert parts["gold"] == pytest.approx(cosine(REPLIES[0], "tea"), abs=1e-6)
+    assert parts["copied"] == pytest.approx(0)
     assert parts["turn"] == pytest.approx(np.mean([cosine(reply, TURNS[-1]) for reply in REPLIES[:2]]), abs=1e-6)
 
 
@@ -184,4 +225,4 @@ def test_the_calibration_of_the_version_never_changes() -> None:
     assert own_calibration().sha256 == CALIBRATION_SHA256
 
 
-CALIBRATION_SHA256 = "dec138218484a6ced883cc30f016a3abef3613150f7772219330d39f0ec18004"
+CALIBRATION_SHA256 = "0b0e68640688805f9118878dccce70b779b3f0d7b90f615521ed9ba3ba123965"
