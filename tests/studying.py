@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
 CONSENT = "We store what you write and choose. You may stop at any time."
@@ -35,6 +37,12 @@ def add_bots(client: Caller, *names: str, replies: int = 30) -> None:
         body = {"specification": {"kind": "replay", "replies": texts, "cycle": True}}
         answer = client.request("PUT", f"/v1/bots/{name}", json=body)
         assert answer.status_code in (200, 201), answer.text
+
+
+def database_bytes(home: Path) -> bytes:
+    """The bytes of the database, read by another process: closing its file here would give up SQLite's locks."""
+    files = sorted(map(str, home.glob("refaug.db*")))
+    return subprocess.run(["cat", *files], check=True, capture_output=True).stdout
 
 
 def word_of(name: str) -> str:

@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, Self, get_type_hints
+from urllib.parse import urlsplit
 
 from refaug.core.clusters import require_address
 from refaug.core.errors import Usage
@@ -133,6 +134,12 @@ class ServeSettings:
         least=1,
         most=1_000_000,
     )
+    recruiter_keys: str = _setting(
+        "",
+        "keys of the recruiting service that signs links of studies (JWKS): a file or an https address; ids without a "
+        "signature are then refused",
+    )
+    recruiter_audience: str = _setting("", "what signed links of studies are meant for (their `aud`)")
     requests: int = _setting(256, "requests at once in a web process; more get 503", least=1, most=100_000)
     streams: int = _setting(100, "streams of events at once", least=1, most=100_000)
     queue_items: int = _setting(4_000, "items that wait for index and rater; more get 503", least=1, most=10_000_000)
@@ -217,6 +224,7 @@ class ServeSettings:
             _require_address(address.strip())
         for name in self.allowed_hosts.split(",") if self.allowed_hosts not in ("", "*") else ():
             _require_host(name.strip())
+        _require_recruiter(self.recruiter_keys, self.recruiter_audience)
         _require_hosts("judge_hosts", self.judge_hosts)
         _require_hosts("bot_hosts", self.bot_hosts)
         for address in self.cluster_addresses:
@@ -305,6 +313,18 @@ def _require_metric(text: str) -> None:
             build(parsed, {})
     except Usage as error:
         raise Usage(f"REFAUG_DEFAULT_METRIC is {text!r}: {error.message}", remedy=error.remedy) from None
+
+
+def _require_recruiter(keys: str, audience: str) -> None:
+    """Raise Usage for keys that could be replaced on the way, or for one of the two settings alone."""
+    if bool(keys) != bool(audience):
+        raise Usage(
+            f"REFAUG_RECRUITER_KEYS is {keys!r}, and REFAUG_RECRUITER_AUDIENCE {audience!r}",
+            remedy="both, or neither",
+        )
+    parts = urlsplit(keys)
+    if parts.scheme == "http" and parts.hostname not in ("localhost", "127.0.0.1", "::1"):
+        raise Usage(f"REFAUG_RECRUITER_KEYS is {keys!r}", remedy="an https address, or a file")
 
 
 def _require_hosts(name: str, text: str) -> None:

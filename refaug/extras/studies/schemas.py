@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
+from refaug.extras.studies.participation.signed_links import MOST_CHARACTERS
 from refaug.service.web.schemas.common import STRICT, Page, ResponseModel
 
 StudyState = Literal["draft", "pilot", "open", "paused", "closed"]
@@ -242,6 +243,7 @@ class ErasedParticipantOut(ResponseModel):
 
 
 _Id = Annotated[str, Field(max_length=200)]
+_Parameter = Annotated[str, Field(max_length=MOST_CHARACTERS)]
 _Side = Annotated[Literal["one", "left", "right"] | None, Field(description="of a task with two sides")]
 _Answers = Annotated[
     dict[str, object], Field(max_length=200, description="by question; null takes an answer back; checked by the form")
@@ -254,8 +256,10 @@ class SessionIn(BaseModel):
     model_config = STRICT
 
     token: str = Field(description="what stands behind the # of the link", min_length=1, max_length=300)
-    external: dict[_Id, _Id] = Field(
-        default={}, max_length=20, description="parameters of the address, such as PROLIFIC_PID; stored as a hash alone"
+    external: dict[_Id, _Parameter] = Field(
+        default={},
+        max_length=20,
+        description="parameters of the address, such as PROLIFIC_PID, or a signed token; stored as a hash alone",
     )
     language: str | None = Field(default=None, max_length=20, description="one of the study's languages")
 

@@ -5,7 +5,8 @@ the study: the same person is known again, and no person can be found by it. No 
 
 Such an id has no signature, so that who has a shared link can send any: a new id begins, and a known one opens nothing
 by itself. Who comes back is known by the cookie, by the link that was shown at the start, by an invitation for one
-person, or, where that answer was lost, by the action of the page that asks again.
+person, by an id that the recruiting service has signed (`signed_links`), or, where that answer was lost, by the action
+of the page that asks again.
 """
 
 from __future__ import annotations
@@ -111,10 +112,6 @@ _MOST_RESUME_LINKS: Final = 5  # of one participant, whose page asked again for 
 SESSION_DAYS: Final = 90
 MOST_INVITES: Final = 100_000
 MOST_AT_ONCE: Final = 10_000
-# Parameters of recruiting services that name a person; others name a study or a session, and are not looked at.
-PERSON_PARAMETERS: Final = (
-    "PROLIFIC_PID", "workerId", "participantId", "participant_id", "survey_code", "rid", "pid", "id",
-)  # fmt: skip
 
 
 class WrongInvite(NotFound):
@@ -137,7 +134,8 @@ class Visitor:
     """Who opens a link: what the page sends, and what its browser has."""
 
     action: str
-    external: Mapping[str, str] = field(default_factory=dict)
+    person: str | None = None  # the id of a recruiting service, with the name of its parameter
+    is_signed: bool = False  # by the recruiting service: nobody else can send it
     language: str | None = None
     cookie: str | None = field(default=None, repr=False)
 
@@ -253,7 +251,7 @@ class InviteStore:
         """
         with self._database.writing() as connection:
             resume = None
-            if token.startswith(_RESUME_PREFIX):
+            if is_resume_token(token):
                 participant = _resumed(connection, token)
             else:
                 participant, is_opening = _invited(connection, token, visitor, admit)
@@ -289,6 +287,11 @@ class InviteStore:
             )
             add_row(connection, actor, "resume link", f"participant {code} of study {study.name}", request=request)
             return _new_resume_token(connection, row.id)
+
+
+def is_resume_token(token: str) -> bool:
+    """Whether a token is that of a link that goes on, and not of an invitation."""
+    return token.startswith(_RESUME_PREFIX)
 
 
 def _store_secret(connection: Connection, table: Table, secret: str, participant: str, *, most: int) -> None:
@@ -348,7 +351,7 @@ def _invited(connection: Connection, token: str, visitor: Visitor, admit: Callab
     known = _known(connection, invite, person)
     if known is not None and known.opening == opening:
         return str(known.id), True
-    if known is not None and _is_personal(invite) and known.invite == invite.id:
+    if known is not None and (visitor.is_signed or (_is_personal(invite) and known.invite == invite.id)):
         return str(known.id), False
     admit(invite.id)
     if known is not None:
@@ -366,7 +369,7 @@ def _returned(connection: Connection, invite: Row[Any], person: str, visitor: Vi
         select(tables.STUDY_PARTICIPANTS).where(tables.STUDY_PARTICIPANTS.c.id == participant)
     ).one()
     is_named = row.study == invite.study and row.external_hash == person
-    is_alone = row.invite == invite.id and _external_id(visitor.external) is None
+    is_alone = row.invite == invite.id and visitor.person is None
     return participant if is_named or is_alone else None
 
 
@@ -385,16 +388,10 @@ def _is_personal(invite: Row[Any]) -> bool:
     return bool(invite.uses_max == 1)
 
 
-def _external_id(external: Mapping[str, str]) -> str | None:
-    """Return the parameter of a recruiting service that names the person, with its name."""
-    named = (f"{name}={external[name]}" for name in PERSON_PARAMETERS if external.get(name))
-    return next(named, None)
-
-
 def _person(invite: Row[Any], visitor: Visitor) -> str:
     """Return the text that names the person to this study alone."""
     alone = f"invite {invite.id}" if _is_personal(invite) else f"action {visitor.action}"
-    return _external_id(visitor.external) or alone
+    return visitor.person or alone
 
 
 def _require_usable(study: StoredStudy, invite: Row[Any]) -> None:

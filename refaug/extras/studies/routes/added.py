@@ -8,6 +8,7 @@ from typing import Final
 
 from refaug.extras.studies.participation.invites import InviteStore, Newcomers
 from refaug.extras.studies.participation.participant_desk import ParticipantDesk
+from refaug.extras.studies.participation.signed_links import signed_links
 from refaug.extras.studies.participation.study_store import StudyStore
 from refaug.extras.studies.routes.participants import participant_tasks, sessions
 from refaug.extras.studies.routes.participants.reply_making import ReplyMaker
@@ -35,6 +36,7 @@ async def running_parts(state: ServiceState) -> AsyncIterator[StudyParts]:
             studies=StudyStore(state.database, state.bots),
             invites=InviteStore(state.database),
             newcomers=Newcomers(serve.newcomers, workers=serve.workers),
+            signed_links=signed_links(serve.recruiter_keys, serve.recruiter_audience),
             desk=ParticipantDesk(state.database, holder),
             replies=ReplyMaker(state, holder),
             participant_limits=RateLimits(workers=serve.workers),

@@ -7,6 +7,7 @@ from typing import Final, Protocol
 
 from refaug.extras.studies.participation.invites import InviteStore, Newcomers
 from refaug.extras.studies.participation.participant_desk import ParticipantDesk
+from refaug.extras.studies.participation.signed_links import SignedLinks
 from refaug.extras.studies.participation.study_store import StudyStore
 from refaug.service.keys import RateLimits
 from refaug.service.web.state import ServiceState
@@ -34,6 +35,7 @@ class StudyParts:
     studies: StudyStore
     invites: InviteStore
     newcomers: Newcomers
+    signed_links: SignedLinks | None  # None: ids have no signatures
     desk: ParticipantDesk
     replies: ChatReplies
     participant_limits: RateLimits

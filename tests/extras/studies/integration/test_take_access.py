@@ -12,7 +12,7 @@ from servers import served
 from serving import client_of, migrated
 from sqlalchemy import text
 from starlette.testclient import TestClient
-from studying import Person, action_id, add_bots, chat_protocol, invitation, new_study
+from studying import Person, action_id, add_bots, chat_protocol, database_bytes, invitation, new_study
 
 from refaug.core.home import Settings
 from refaug.extras.studies.participation.invites import SESSION_DAYS, Newcomers
@@ -103,8 +103,7 @@ def test_a_closed_browser_is_gone_on_from_at_the_same_place_on_another_device(cl
     anna.say("the first line")
     resume = anna.resume
     database = client.app.state.refaug.database  # type: ignore[attr-defined]
-    for file in Path(client.app.state.refaug.home.home).glob("refaug.db*"):  # type: ignore[attr-defined]
-        assert resume.encode() not in file.read_bytes()
+    assert resume.encode() not in database_bytes(client.app.state.refaug.home.home)  # type: ignore[attr-defined]
     del anna  # the browser is closed, with its cookie
 
     elsewhere = Person(client)

@@ -13,7 +13,17 @@ import pytest
 from serving import client_of, migrated
 from sqlalchemy import text
 from starlette.testclient import TestClient
-from studying import FORM, Person, action_id, add_bots, chat_protocol, invitation, new_study, word_of
+from studying import (
+    FORM,
+    Person,
+    action_id,
+    add_bots,
+    chat_protocol,
+    database_bytes,
+    invitation,
+    new_study,
+    word_of,
+)
 
 from refaug.core.home import Settings
 from refaug.core.records import json_form
@@ -456,7 +466,7 @@ def test_erasing_a_participant_leaves_no_text_in_the_files(client: TestClient) -
     answer = client.delete(f"/v1/studies/erased/participants/{person.state['code']}")
     assert answer.json()["code"] == person.state["code"]
     home: Path = client.app.state.refaug.home.home  # type: ignore[attr-defined]
-    content = b"".join(file.read_bytes() for file in home.glob("refaug.db*"))
+    content = database_bytes(home)
     assert b"xylograph" not in content
     assert b"marginalia" in content
     assert {record["participant"] for record in export(client, "erased")} == {other.state["code"]}
@@ -483,7 +493,7 @@ def test_what_was_written_is_erased_when_the_time_of_a_closed_study_is_over(clie
     assert erase_what_is_over(database, now=closed + timedelta(days=30)) == 0
 
     home: Path = client.app.state.refaug.home.home  # type: ignore[attr-defined]
-    content = b"".join(file.read_bytes() for file in home.glob("refaug.db*"))
+    content = database_bytes(home)
     assert (b"over sesquipedalian" in content, b"kept sesquipedalian" in content) == (False, True)
     rows = [row for row in client.get("/v1/audit?limit=200").json()["entries"] if row["action"] == "erase"]
     code = people["over"].state["code"]

@@ -8,13 +8,15 @@ from typing import Annotated, Any, Final
 from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Depends, Header, Query, Request
+from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from refaug.core.backoff import Backoff
 from refaug.core.errors import NotAllowed
 from refaug.extras.studies import schemas
-from refaug.extras.studies.participation.invites import SESSION_DAYS, Visitor, WrongInvite
+from refaug.extras.studies.participation.invites import SESSION_DAYS, Visitor, WrongInvite, is_resume_token
 from refaug.extras.studies.participation.participant_acts import ACTION_ID, ParticipantAction
+from refaug.extras.studies.participation.signed_links import find_person
 from refaug.extras.studies.routes.parts import parts_of
 from refaug.service.keys import Key
 from refaug.service.web.answers import json_response
@@ -116,15 +118,19 @@ async def open_session(request: Request, action: ActionId) -> Response:
     back by the cookie, by `resume`, by an invitation for one use, or by the same X-Action where the first answer was
     lost. The id of a recruiting service begins once: 403 where it takes part already and none of these comes with it.
     404 for a token that is none; 409 for a study that has not begun, pauses or is over; 429 where too many new people
-    come by one invitation from one address.
+    come by one invitation from one address. With the setting `recruiter_keys`, 403 for an id that is not signed by one
+    of them; a signed one leads back. The token (a JSON Web Token by RS256) is the parameter `prolific_token`, `jwt` or
+    `token`; its signature, `exp`, `nbf` and `aud` are checked, and the person is `PROLIFIC_PID`, `workerId`,
+    `participantId` or `participant_id` among its claims or in an object among them, else `sub`.
     """
     require_same_site(request)
     state, cookie = state_of(request), request.cookies.get(COOKIE)
     address = request.client.host if request.client is not None else ""
     body = await parse_body(schemas.SessionIn, await read_body(request))
     limit_requests(state, "invitations", INVITATIONS_A_SECOND)
-    visitor = Visitor(action=action, external=body.external, language=body.language, cookie=cookie)
     try:
+        person, is_signed = await _person(state, body)
+        visitor = Visitor(action=action, person=person, is_signed=is_signed, language=body.language, cookie=cookie)
         opened = await database_threads.run_query(
             lambda: parts_of(state).invites.open_session(
                 body.token, visitor, admit=lambda invite: parts_of(state).newcomers.count(invite, address)
@@ -136,6 +142,15 @@ async def open_session(request: Request, action: ActionId) -> Response:
     response = json_response({**await shown_state(state, opened.participant), "resume": opened.resume})
     response.set_cookie(**session_cookie(request, opened.cookie))
     return response
+
+
+async def _person(state: ServiceState, body: schemas.SessionIn) -> tuple[str | None, bool]:
+    """Return the id of who opens a link, and whether the recruiting service has signed it."""
+    signed = parts_of(state).signed_links
+    if signed is None or is_resume_token(body.token):
+        return find_person(body.external), False
+    person = await run_in_threadpool(signed.person, body.external)  # it may fetch keys
+    return person, person is not None
 
 
 @router.get("/state", responses={200: {"model": schemas.TakeStateOut}, **errors(401, 429)})
