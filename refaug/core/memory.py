@@ -10,9 +10,10 @@ from array import array
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
-from typing import Any, Final, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeGuard, TypeVar, overload
 
-import numpy as np
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -131,17 +132,23 @@ class MemoryCounter:
             pending.extend(_referents(counted))
 
 
+def _is_array(counted: object) -> TypeGuard[NDArray[Any]]:
+    """Return whether it is an array, of which there is none where nothing has imported numpy."""
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and isinstance(counted, numpy.ndarray)
+
+
 def _own_bytes(counted: object) -> int:
     """Return an object's bytes without what it refers to; the numbers of a view belong to its base."""
-    if isinstance(counted, np.ndarray):
+    if _is_array(counted):
         return object.__sizeof__(counted) + (counted.nbytes if counted.base is None else 0)
     return sys.getsizeof(counted)
 
 
 def _referents(counted: Any) -> Iterator[Any]:
     """Yield what an object refers to; numbers and texts refer to nothing."""
-    if isinstance(counted, np.ndarray):
-        if isinstance(counted.base, np.ndarray | bytes | bytearray):  # not the base of a mapped file
+    if _is_array(counted):
+        if _is_array(counted.base) or isinstance(counted.base, bytes | bytearray):  # not the base of a mapped file
             yield counted.base
         if counted.dtype.hasobject:
             yield from counted.reshape(-1).tolist()

@@ -282,7 +282,7 @@ def test_progress_without_a_total_counts(monkeypatch: pytest.MonkeyPatch, capsys
         told.event("progress", {"stage": "write", "done": 1, "total": "?"})  # its stage was not told
         told.event("note", {"message": "x"})
     lines = capsys.readouterr().err.splitlines()
-    assert [line.rpartition(",")[0] or line for line in lines] == ["train …", "write …", "write: 1"]
+    assert [line.rpartition(",")[0] or line for line in lines] == ["train …", "train: 1,200", "write …", "write: 1"]
 
 
 @pytest.mark.parametrize(
