@@ -30,7 +30,7 @@ from refaug.service.scopes import Scope
 from refaug.service.server_settings import ServeSettings
 
 LOG = "demo"
-_UNCOPIED = ("refaug.db", "cache", "serving", "workers", ".restored")
+_UNCOPIED = ("refaug.db", ".rights", "cache", "serving", "workers", ".restored")
 _CHECKED = ("log ", "index ", "vectors ", "rater ", "ruber ", "set ", "database", "leftovers", "uploads", "evaluations")
 
 

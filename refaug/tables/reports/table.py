@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Final, Self
 
 from refaug.core.text.normalisation import make_printable
+
+_BAR: Final = re.compile(r"(?<!\\)\|")  # that is not escaped yet
 
 
 @dataclass(frozen=True)
@@ -55,8 +58,8 @@ class Table:
         return "".join("\t".join(row) + "\n" for row in rows)
 
     def as_markdown(self, escape: Callable[[str], str]) -> list[str]:
-        """Return lines of columns, rows and notes, each text escaped."""
-        names, *rows = ([escape(text) for text in row] for row in (self.columns, *self.rows))
+        """Return lines of columns, rows and notes, each text escaped; a bar inside a cell is, too."""
+        names, *rows = ([_BAR.sub(r"\\|", escape(text)) for text in row] for row in (self.columns, *self.rows))
         lines = ["| " + " | ".join(row) + " |" for row in (names, ["---"] * len(names), *rows)]
         return [*lines, *(["", *(f"- {escape(note)}" for note in self.notes)] if self.notes else [])]
 

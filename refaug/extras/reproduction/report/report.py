@@ -250,7 +250,7 @@ def _setting_in_words(setting: Any) -> str:
 def markdown_of(report: ExperimentReport, provenance: Mapping[str, Any]) -> str:
     """Return the tables to be read as text."""
     whole = _whole(report, provenance)
-    return whole.as_markdown(lambda text: text.replace("|", "\\|"), [f"    {provenance['command']}", ""])
+    return whole.as_markdown(str, [f"    {provenance['command']}", ""])
 
 
 # ── ───────────────────────────────────────────────────────────────────────────────────────────────────────────────────
