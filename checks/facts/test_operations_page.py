@@ -47,7 +47,6 @@ TESTS = {
         "unit/core/artefacts/test_mapped_files.py",
         "unit/core/test_kernel_cache.py",
     ),
-    "Known vulnerabilities": ("../checks/facts/test_lock.py",),
     "Upgrades": ("unit/service/database/test_database.py", "integration/test_goldens.py"),
     "Sizes": ("unit/core/test_free_cores.py", "unit/service/jobs/kinds/test_job_context.py"),
     "A full disk": ("integration/test_full_disk.py",),
