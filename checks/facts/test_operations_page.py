@@ -16,6 +16,7 @@ from refaug.service.prometheus_figures import ServiceSnapshot, exposition
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "operations.md").read_text("utf-8")
 STORED_FILES = (ROOT / "docs" / "internals" / "stored-files.md").read_text("utf-8")
+BENCHMARKS = (ROOT / "docs" / "internals" / "benchmarks.md").read_text("utf-8")
 
 # Where each section is held to what happens.
 TESTS = {
@@ -66,7 +67,7 @@ def figures(name: str) -> Any:
 
 def stated(pattern: str) -> list[float]:
     """The numbers in the one place of the pages that looks so."""
-    [found] = re.findall(pattern, PAGE + STORED_FILES)
+    [found] = re.findall(pattern, PAGE + STORED_FILES + BENCHMARKS)
     return [float(number.replace(",", "")) for number in ([found] if isinstance(found, str) else found)]
 
 

@@ -121,7 +121,7 @@ def test_the_rows_of_the_readme_are_those_of_the_result() -> None:
 )
 def test_what_refaug_adds_stands_in_its_result(kind: str, before: str) -> None:
     text = page("docs/proof.md")
-    section = text[text.index("## What refaug adds") : text.index("## Making the figures again")]
+    section = text[text.index("## What refaug adds") : text.index("## Making the figures again")] + page(METHOD)
     _, rows = table(section, before)
     lines = recommended(kind)
     assert rows
