@@ -65,11 +65,11 @@ def test_a_home_killed_at_random_moments_ends_with_the_same_content(tmp_path: Pa
     at_once = contents(new_home(tmp_path / "at-once"), source)
     assert [kind for kind, _ in at_once] == ["log", "encoder", "vectors", "index"]
     killed, rng, kills = new_home(tmp_path / "killed"), random.Random(11), 0
-    for _ in range(KILLS):
+    for number in range(KILLS):
         command = [sys.executable, "-c", MAKE, str(killed.home), str(source)]
         process = subprocess.Popen(command)
         try:
-            process.wait(rng.uniform(0.5, 6))
+            process.wait(0.3 * (number + 1) + rng.uniform(0, 0.3))  # the first ones before anything is there
         except subprocess.TimeoutExpired:
             process.send_signal(signal.SIGKILL)
             kills += 1
