@@ -12,7 +12,6 @@ from refaug.cli.shared.output import print_facts, print_json
 from refaug.core.clusters import Cluster
 from refaug.core.installation import EXECUTORS, find
 from refaug.indexer.search.search_settings import MODES
-from refaug.scoring.home.kinds import index_facts, readable_facts
 
 if TYPE_CHECKING:
     from refaug.indexer.building.build import IndexBuild
@@ -52,6 +51,8 @@ ModeOption = Annotated[str, typer.Option(help=f"One of: {', '.join(MODES[:-1])}.
 
 def print_built(built: IndexBuild, *, as_json: bool, **more: Any) -> None:
     """Print a new version, or the existing one that makes a build unnecessary."""
+    from refaug.scoring.home.kinds import index_facts, readable_facts  # noqa: PLC0415  numpy
+
     facts = {
         "index": f"{built.name}@{built.version}",
         "id": built.manifest.id[:12],

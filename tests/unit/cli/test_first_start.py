@@ -53,7 +53,7 @@ def test_what_computes_and_stores_is_not_imported_to_print_a_list(arguments: tup
     assert not imported_by(*arguments) & (HEAVY - {"numpy", "pyarrow", "duckdb"})
 
 
-@pytest.mark.parametrize("arguments", [("--help",), ("score", "metrics", "list")])
+@pytest.mark.parametrize("arguments", [("--help",), ("score", "--help"), ("score", "metrics", "list")])
 def test_the_help_and_the_list_of_metrics_do_without_arrays_and_tables(arguments: tuple[str, ...]) -> None:
     assert not imported_by(*arguments) & HEAVY
 
