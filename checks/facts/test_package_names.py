@@ -11,22 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-ROOMS = (
-    "agreement",
-    "bots",
-    "cli",
-    "core",
-    "extras",
-    "indexer",
-    "library",
-    "logs",
-    "metrics",
-    "operations",
-    "rater",
-    "scoring",
-    "service",
-    "tables",
-)
+ROOMS = tuple(sorted(folder.parent.name for folder in (ROOT / "refaug").glob("*/__init__.py")))
 CLIENT = ROOT / "clients" / "python" / "src" / "refaug_client"
 FOLDERS = {"refaug": ROOT / "refaug", "refaug_client": CLIENT}
 FOUND_BY_ALEMBIC = "refaug.service.database.migrations.versions"  # it reads the folder: nothing imports from it

@@ -17,7 +17,7 @@ from typing import Any, Final
 import orjson
 
 from refaug.core.artefacts.packaged_files import PackagedFile
-from refaug.core.errors import BadInput
+from refaug.core.errors import BadInput, NoSource
 from refaug.core.files import make_folder, write_aside
 from refaug.core.progress import Progress
 
@@ -37,7 +37,7 @@ _INTRODUCED: Final = re.compile(
 )
 _WORD: Final = re.compile(r"[a-z]+")
 
-# Words that nobody should get as a reference for a good reply; of a stem with *, everything that begins so.
+# Words that make a turn unfit as a reference; a stem with * stands for every word that begins with it.
 _ABUSE: Final = (
     *("fuck*", "motherfuck*", "shit*", "bullshit", "bitch*", "asshole*", "dickhead*", "bastard*", "slut*"),
     *("whore*", "faggot*", "nigg*", "retard", "retarded", "retards", "kys", "stfu", "rape", "raped", "rapist*"),
@@ -78,6 +78,8 @@ def write_dialogues(source: Path, target: Path, progress: Progress) -> EverydayD
                 file.write(orjson.dumps({"id": f"c{place:04}-{part}", "turns": rows}) + b"\n")
                 written.update(dialogues=1, turns=len(turns))
             progress.advance(1)
+        if not written["dialogues"]:
+            raise BadInput(f"{source}: no conversation of two speakers is left", remedy="a file with conversations")
     return EverydayDialogues(
         conversations=len(conversations),
         dialogues=written["dialogues"],
@@ -88,6 +90,8 @@ def write_dialogues(source: Path, target: Path, progress: Progress) -> EverydayD
 
 def _read(source: Path) -> list[list[_Turn]]:
     """Return the conversations, in the order of the file; BadInput names the place of another layout."""
+    if not source.is_file():
+        raise NoSource(f"{source}: not a file", remedy=f"the {PACKAGE.path} of {PACKAGE.requirement}")
     try:
         content = orjson.loads(source.read_bytes())
     except orjson.JSONDecodeError as error:

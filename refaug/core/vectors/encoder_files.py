@@ -25,7 +25,7 @@ Pooling = Literal["output", "mean", "cls"]
 STATIC_MODEL: Final = "model.safetensors"  # vectors of tokens, where there is no graph
 CALIBRATION: Final = "calibration.json"  # beside the model: what refaug-1 needs to know of an encoder
 
-# What somebody can do who has a folder of sentence-transformers or Transformers: Optimum writes model and tokenizer.
+# The way out for a folder of sentence-transformers or Transformers: Optimum writes model and tokenizer.
 EXPORT: Final = "export it to ONNX where its libraries are: optimum-cli export onnx --model FOLDER EXPORTED"
 
 # Paths

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from refaug.core.errors import BadInput
+from refaug.core.errors import BadInput, NoSource
 from refaug.core.progress import Silent
 from refaug.logs.everyday import EverydayDialogues, write_dialogues
 
@@ -91,3 +91,11 @@ def test_what_is_no_json_is_refused(tmp_path: Path) -> None:
     (tmp_path / "dataset.json").write_text('{"one": ')
     with pytest.raises(BadInput, match=r"dataset\.json"):
         write_dialogues(tmp_path / "dataset.json", tmp_path / "log.jsonl", Silent())
+
+
+def test_a_file_that_is_not_there_or_has_no_dialogue_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(NoSource, match=r"none\.json: not a file"):
+        write_dialogues(tmp_path / "none.json", tmp_path / "log.jsonl", Silent())
+    with pytest.raises(BadInput, match="no conversation of two speakers"):
+        written(tmp_path, {"alone": TALKS["alone"]})
+    assert list(tmp_path.glob("**/*.jsonl*")) == []

@@ -135,7 +135,7 @@ class Visitor:
 
     action: str
     person: str | None = None  # the id of a recruiting service, with the name of its parameter
-    is_signed: bool = False  # by the recruiting service: nobody else can send it
+    is_signed: bool = False  # by the recruiting service, so that no one else can send it
     language: str | None = None
     cookie: str | None = field(default=None, repr=False)
 

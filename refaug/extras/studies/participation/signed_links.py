@@ -142,7 +142,7 @@ class SignedLinks:
         if named is None:
             named = find_person({"id": subject}) if isinstance(subject := claims.get("sub"), str) else None
         if named is None:
-            raise UnsignedLink(f"its token names nobody by {', '.join(PERSON_PARAMETERS)} or sub")
+            raise UnsignedLink(f"its token has no participant id: none of {', '.join(PERSON_PARAMETERS)}, sub")
         return named
 
     def _claims(self, token: str) -> dict[str, Any]:

@@ -123,7 +123,7 @@ def test_a_token_that_openssl_has_signed_holds_and_one_of_another_time_does_not(
         (token_of(claims_of(nbf=NOW + 61)), "not valid yet"),
         (token_of(claims_of(aud="https://other.example.org")), "meant for 'https://other.example.org'"),
         (token_of(claims_of(aud=None)), "meant for 'None'"),
-        (token_of(claims_of(prolific=None)), "names nobody"),
+        (token_of(claims_of(prolific=None)), "has no participant id"),
         (token_of(claims_of(), algorithm="HS256"), "signed by 'HS256', and RS256 is expected"),
         (token_of(claims_of(), algorithm="none"), "signed by 'none'"),
         (token_of(claims_of(), key="k2"), "not signed by a key"),
