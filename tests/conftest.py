@@ -45,20 +45,25 @@ def pytest_make_collect_report(collector: pytest.Collector) -> Iterator[None]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Have all workers number the tests alike, in whatever order they have collected them."""
+    """Have all workers number the tests alike, in whatever order they have collected them; rooms of units come last."""
     if WORKER:
-        items.sort(key=lambda item: str(item.path))
+        items.sort(key=lambda item: ("/unit/" in str(item.path.parent), str(item.path)))
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
-    """Give all tests of the client to one worker: they share a server, and starting one costs as much as 500 tests."""
+    """Give all tests of the client to one worker: they share a server, and starting one costs as much as 500 tests.
+
+    Files come in their order, not by how many tests they have: few tests that start servers and train take long, and
+    both workers end with the quick ones of units.
+    """
     from xdist.scheduler import LoadFileScheduling  # noqa: PLC0415  only who hands out tests needs it
 
     class FilesAndTheClient(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
             return "clients" if nodeid.startswith("clients/") else super()._split_scope(nodeid)
 
+    config.option.loadscopereorder = False
     return FilesAndTheClient(config, log) if config.option.dist == "loadfile" else None
 
 
