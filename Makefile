@@ -147,6 +147,7 @@ check: $(VENV)/.installed
 	$(BIN)/python tests/attacks_reference.py --check docs/reference/attacks.md
 	$(BIN)/python checks/code_lines.py --page docs/architecture.md --check
 	$(BIN)/python checks/words.py
+	$(BIN)/python checks/messages.py --check
 	$(BIN)/python -m pytest -q -p no:schemathesis -p no:cacheprovider checks/facts
 
 format: $(VENV)/.installed
