@@ -40,7 +40,7 @@ def require_problem(status: int, body: bytes) -> None:
     assert b'File "' not in body
 
 
-@pytest.mark.parametrize("pieces", [1, 7])
+@pytest.mark.parametrize("pieces", [1, pytest.param(7, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("case", REQUESTS.values(), ids=REQUESTS)
 def test_each_request_gets_its_answers_and_the_connection_ends(
     attacked: Attacked, case: dict[str, Any], pieces: int

@@ -14,6 +14,7 @@ import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from refusals import refusing
 from unit.conftest import TEXTS, Tools
 
 from refaug.core.errors import Usage
@@ -180,7 +181,7 @@ def by_the_utterance_alone(tools: Tools, item: Item, wanted: AugmentSettings) ->
 
 
 def test_a_search_that_compares_golds_is_refused_without_them() -> None:
-    with pytest.raises(Usage, match="gold: none with mode=bm25-dialog, which compares responses with the gold") as told:
+    with refusing(Usage, "bm25-dialog", field="gold") as told:
         asked(gold="none", mode="bm25-dialog")
     assert told.value.remedy == "mode=bm25-utterance, or another gold"
 
@@ -228,7 +229,7 @@ def test_where_nothing_is_rated_a_rater_changes_nothing_and_none_is_needed(tools
 def test_rating_without_a_rater_is_refused(tools: Tools, given: dict[str, Any], gold: Any) -> None:
     wanted = asked(gold=gold, **given)
     assert wanted.needs_rater
-    with pytest.raises(Usage, match="no rater"):
+    with refusing(Usage):
         list(augment([item_of(1)], tools.index, None, wanted))
 
 
@@ -406,12 +407,12 @@ def test_the_first_items_are_there_before_the_last_are_read(tools: Tools) -> Non
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ({"gold": "two"}, "gold: 'two'"),
+        ({"gold": "two"}, "two"),
         ({"gold": None}, "gold: null"),
         ({"gold": 1.0}, "gold: 1"),
-        ({"weights": "off"}, "weights: 'off'"),
+        ({"weights": "off"}, "off"),
         ({"weights": ""}, "weights: ''"),
-        ({"parrot": "on"}, "parrot: 'on'"),
+        ({"parrot": "on"}, "on"),
         ({"parrot": "0.5"}, "parrot: '0.5'"),
         ({"parrot": 1.5}, "1.5"),
         ({"parrot": -1.0001}, "-1.0001"),

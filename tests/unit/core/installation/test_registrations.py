@@ -9,6 +9,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from refusals import refusing
 
 from refaug.core import installation
 from refaug.core.errors import MissingPart
@@ -74,9 +75,9 @@ def test_a_name_of_another_package_is_found_and_listed_last(package_of_others: s
 def test_an_absent_extra_is_named_with_its_remedy_and_not_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     table = {**installation.BUILT_IN, installation.COMMANDS: {"gone": "refaug.extras.vanished.commands:GONE"}}
     monkeypatch.setattr(installation, "BUILT_IN", table)
-    with pytest.raises(MissingPart, match=r"gone needs the extra 'vanished'") as raised:
+    with refusing(MissingPart, "vanished") as raised:
         installation.find(installation.COMMANDS, "gone")
-    assert raised.value.remedy == "pip install 'refaug[vanished]'"
+    assert "refaug[vanished]" in raised.value.remedy
     assert "gone" not in installation.registered(installation.COMMANDS)
 
 

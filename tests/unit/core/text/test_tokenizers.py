@@ -18,6 +18,7 @@ import pytest
 import sentencepiece
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from refusals import refusing
 from sacrebleu.metrics import BLEU
 from safeguards import mostly_slow
 
@@ -429,12 +430,12 @@ def test_a_missing_library_is_named_with_the_remedy(
     with pytest.raises(MissingPart) as refused:
         made_anew(name)
     assert refused.value.remedy == f"pip install {package}"
-    assert f"tokenizer {name} needs the package {package}" in refused.value.message
+    assert all(str(fact) in refused.value.message for fact in (name, package))
 
 
 def test_a_broken_dictionary_is_a_missing_part(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(ipadic, "DICDIR", str(tmp_path))
-    with pytest.raises(MissingPart, match="cannot open the dictionary of ipadic"):
+    with refusing(MissingPart, "ipadic"):
         made_anew("mecab")
 
 
@@ -478,7 +479,7 @@ def test_a_model_file_that_was_replaced_is_opened_anew(model_file: Path, tmp_pat
     after = open_sentencepiece(path)
     assert after.name != before.name
     assert after.pad_id is None
-    with pytest.raises(Corrupt, match="has changed"):
+    with refusing(Corrupt):
         pickle.loads(pickled)
 
 
@@ -487,7 +488,7 @@ def test_a_model_that_cannot_be_read_is_not_found(tmp_path: Path, name: str) -> 
     (tmp_path / "folder").mkdir()
     with pytest.raises(NotFound) as refused:
         get_tokenizer(f"sentencepiece:{tmp_path / name}")
-    assert refused.value.remedy == "give the path of a .model file, as in sentencepiece:path/to/name.model"
+    assert "path/to/name.model" in refused.value.remedy
 
 
 @pytest.mark.parametrize("content", [b"", b"\0" * 50, b"not a model at all\n" * 30, None])
@@ -496,7 +497,7 @@ def test_a_file_that_is_no_model_is_corrupt(
 ) -> None:
     path = tmp_path / "bad.model"
     path.write_bytes(model_file.read_bytes()[:400] if content is None else content)
-    with pytest.raises(Corrupt, match="is not a SentencePiece model"):
+    with refusing(Corrupt):
         open_sentencepiece(path)
     assert capfd.readouterr().err == ""
 

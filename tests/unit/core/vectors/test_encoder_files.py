@@ -13,6 +13,7 @@ import onnx
 import orjson
 import pytest
 from encoders import LONGEST, SPECIAL, TinyEncoder, marked_words, write_encoder, write_tokenizer
+from refusals import refusing
 
 from refaug.core.errors import BadInput, Corrupt, NotFound
 from refaug.core.vectors.encoder_files import EncoderFiles, operations_of, stated_licence
@@ -93,7 +94,7 @@ def test_weights_beside_the_model_are_part_of_it(tmp_path: Path) -> None:
     data.write_bytes(bytes(8) + data.read_bytes()[8:])
     assert open_encoder(tmp_path / "tiny").name != encoder.name
     data.unlink()
-    with pytest.raises(NotFound, match=r"keeps weights in 'model.onnx_data', which is not there"):
+    with refusing(NotFound, "model.onnx_data"):
         open_encoder(tmp_path / "tiny")
 
 
@@ -101,7 +102,7 @@ def test_weights_outside_the_folder_are_refused(tmp_path: Path) -> None:
     write_encoder(tmp_path, external="model.onnx_data")
     path = tmp_path / "model.onnx"
     path.write_bytes(path.read_bytes().replace(b"model.onnx_data", b"../l.onnx_data_"))
-    with pytest.raises(Corrupt, match="outside its folder"):
+    with refusing(Corrupt):
         open_encoder(tmp_path)
 
 
@@ -109,17 +110,17 @@ def test_weights_outside_the_folder_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(NotFound, match="there is no encoder at") as refused:
+    with refusing(NotFound) as refused:
         open_encoder(tmp_path / "nowhere\0")
-    assert "model.onnx (or onnx/model.onnx) and tokenizer.json" in refused.value.remedy
-    with pytest.raises(NotFound, match=r"has neither model.onnx nor onnx/model.onnx"):
+    assert all(fact in refused.value.remedy for fact in ("onnx/model.onnx", "tokenizer.json"))
+    with refusing(NotFound, "onnx/model.onnx"):
         open_encoder(tmp_path)
     write_encoder(tmp_path, model="onnx/model_int8.onnx")
     with pytest.raises(NotFound) as refused:
         open_encoder(tmp_path)
-    assert refused.value.remedy == "give the path of the file itself: onnx/model_int8.onnx"
+    assert "onnx/model_int8.onnx" in refused.value.remedy
     (tmp_path / "tokenizer.json").unlink()
-    with pytest.raises(NotFound, match=r"model_int8.onnx has no tokenizer.json beside it"):
+    with refusing(NotFound, "model_int8.onnx", "tokenizer.json"):
         open_encoder(tmp_path / "onnx" / "model_int8.onnx")
 
 
@@ -151,7 +152,7 @@ def test_other_models_are_searched_one_folder_deep_and_five_are_named(tmp_path: 
         ("tokenizer.json", None, "is no tokenizer that can be used"),
         ("tokenizer.json", b"\xff\xfe", "is no tokenizer that can be used"),
         ("tokenizer.json", b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "only a Git LFS pointer"),
-        ("config.json", b"{", "config.json is not JSON"),
+        ("config.json", b"{", "config.json"),
         ("config.json", b"[]", "holds no JSON object"),
     ],
 )
@@ -160,7 +161,7 @@ def test_a_damaged_file_is_named(
 ) -> None:
     path = write_encoder(tmp_path) / file
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2] if content is None else content)
-    with pytest.raises(Corrupt, match=message) as refused:
+    with refusing(Corrupt, message) as refused:
         open_encoder(tmp_path)
     assert file in refused.value.message
     assert capfd.readouterr().err == ""
@@ -272,7 +273,7 @@ def test_a_pooling_we_do_not_have_is_refused_to_who_asks_for_sentences(
     write_json(write_encoder(tmp_path) / file, content)
     encoder = open_encoder(tmp_path)
     assert_token_vectors(encoder)
-    with pytest.raises(BadInput, match=named) as refused:
+    with refusing(BadInput, named) as refused:
         encoder.sentence_vectors(["the cat"])
     assert "choose the pooling mean or cls" in refused.value.remedy
     assert open_encoder(tmp_path, EncoderConfig(pooling="mean")).sentence_vectors(["the cat"]).shape == (1, 12)
@@ -286,7 +287,7 @@ def test_the_operations_of_a_graph_are_counted_as_onnx_counts_them(tmp_path: Pat
     graph = onnx.load(folder / "model.onnx").graph
     assert operations_of(folder / "model.onnx") == dict(sorted(Counter(node.op_type for node in graph.node).items()))
     (tmp_path / "text.onnx").write_bytes(b"\xff" * 40)
-    with pytest.raises(Corrupt, match="is not an ONNX file"):
+    with refusing(Corrupt):
         operations_of(tmp_path / "text.onnx")
 
 

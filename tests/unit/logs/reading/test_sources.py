@@ -18,6 +18,7 @@ import pytest
 import zstandard
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from refusals import refusing
 from safeguards import mostly_slow
 
 from refaug.core.errors import DamagedSource, NoSource, SourceChanged, UnknownFormat, Usage
@@ -388,10 +389,10 @@ def test_utf_8_mark_bytes_stay_if_another_encoding_is_named(folder: Path) -> Non
 
 @pytest.mark.parametrize("name", ["klingon", "hex", "rot13", "undefined", "a\0b", ""])
 def test_an_encoding_that_does_not_exist_is_refused_with_examples(name: str) -> None:
-    with pytest.raises(Usage, match="no encoding") as refused:
+    with refusing(Usage) as refused:
         encoding_of(b"", name)
     assert refused.value.message == f"no encoding {name!r}"
-    assert refused.value.remedy == "for example utf-8, latin-1, cp1252, shift_jis"
+    assert "shift_jis" in refused.value.remedy
 
 
 # ── the head, which formats are recognised by ─────────────────────────────────────────────────────────────────────
@@ -418,7 +419,7 @@ def test_the_head_of_a_damaged_file_is_what_can_be_read_of_it(folder: Path) -> N
 
 def test_a_file_without_a_readable_byte_is_damaged_and_named(folder: Path) -> None:
     path = written(folder, gzip.compress(b"a,b\n")[:10], "stump.gz").path
-    with pytest.raises(DamagedSource, match=r"stump\.gz: the file breaks off or is damaged here"):
+    with refusing(DamagedSource, "stump.gz"):
         head_of(path, "auto")
 
 
@@ -453,7 +454,7 @@ def test_a_source_that_grew_while_it_was_read_is_refused(tmp_path: Path) -> None
     source = written(tmp_path, b"abc")
     source.require_unchanged()
     source.path.write_bytes(b"abcd")
-    with pytest.raises(SourceChanged, match="log was written to while it was read") as refused:
+    with refusing(SourceChanged) as refused:
         source.require_unchanged()
     assert refused.value.remedy == "run again when it is complete"
 

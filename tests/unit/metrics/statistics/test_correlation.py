@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from refusals import refusing
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
@@ -200,14 +201,14 @@ def test_holm_never_lowers_a_p_nor_changes_their_order(p_values: list[float]) ->
 def test_a_test_without_a_p_is_not_one_of_holms_family() -> None:
     assert holm([0.01, None, 0.04, 0.03]) == (0.03, None, 0.06, 0.06)
     assert holm([]) == ()
-    with pytest.raises(BadInput, match="nan is not a p value"):
+    with refusing(BadInput):
         holm([0.1, NAN])
 
 
 def test_unequal_lengths_and_values_beyond_correlations_are_refused() -> None:
-    with pytest.raises(BadInput, match=r"metric \(2,\), rating \(3,\)"):
+    with refusing(BadInput):
         pearson([1, 2], [1, 2, 3])
-    with pytest.raises(Usage, match=r"1\.5 is not a correlation"):
+    with refusing(Usage, "1.5"):
         williams(1.5, 0, 0, 10)
 
 
@@ -224,7 +225,7 @@ def test_each_annotator_is_correlated_on_the_rows_they_rated() -> None:
     assert (result.mean, result.lowest, result.highest) == pytest.approx((-0.05, -1, 0.9))
     nobody = by_annotator(scores, np.full((5, 2), NAN))
     assert (nobody.mean, nobody.why) == (None, "fewer than 3 rows")
-    with pytest.raises(BadInput, match="name no annotators"):
+    with refusing(BadInput):
         by_annotator(scores, scores)
 
 
@@ -238,7 +239,7 @@ def test_annotators_are_correlated_with_each_other_over_rows_of_both() -> None:
     assert result.each[0, 3].why == "fewer than 3 rows"
     assert (result.lowest, result.highest) == (-1.0, result.each[1, 3].value)
     assert between_annotators(ratings[:, :1]).why == "there is nothing to correlate"
-    with pytest.raises(BadInput, match="name no annotators"):
+    with refusing(BadInput):
         between_annotators(ratings[0])
 
 

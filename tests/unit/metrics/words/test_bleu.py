@@ -14,6 +14,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from plain_bleu import PENALTIES, SMOOTHINGS, VARIANTS, PlainBleu, PlainReference, PlainSums, add
+from refusals import refusing
 from sacrebleu.metrics.bleu import BLEU
 from safeguards import mostly_slow
 
@@ -730,14 +731,14 @@ def test_no_text_gives_anything_but_a_number(references: list[str], reply: str, 
 
 @pytest.mark.parametrize("given_", ["smooth=floor", "smooth=exp", "smooth=add-k[0.5]", "eff=yes"])
 def test_tsuta20_has_neither_smoothing_nor_effective_order(given_: str) -> None:
-    with pytest.raises(Usage, match="variant=tsuta20 has"):
+    with refusing(Usage, "tsuta20"):
         build(f"delta-bleu:variant=tsuta20,{given_}")
     metric = build("delta-bleu:variant=tsuta20")
     assert (metric.settings["smooth"], metric.settings["eff"]) == ("none", "no")
 
 
 def test_the_tokenizer_word_is_lower_case_by_itself() -> None:
-    with pytest.raises(Usage, match="lower-case by itself"):
+    with refusing(Usage, "delta-bleu"):
         build("delta-bleu:tok=word,case=mixed")
     assert bleu(tok="word").settings["case"] == "lc"
     assert bleu(tok="13a").settings["case"] == "mixed"

@@ -8,6 +8,7 @@ from typing import Any
 
 import orjson
 import pytest
+from refusals import refusing
 
 import refaug
 from refaug.core.errors import BadInput, RefaugError
@@ -100,7 +101,7 @@ def test_a_row_that_no_program_exports_costs_itself_or_names_the_file(
 ) -> None:
     array = json.dumps([good, {**good, **wrong}]).encode()
     assert counts_of(tmp_path / "export.json", array, "id=") == (1, 1)
-    with pytest.raises(BadInput, match=r"alone\.json"):
+    with refusing(BadInput, "alone.json"):
         counts_of(tmp_path / "alone.json", json.dumps([{**good, **wrong}]).encode())
 
 

@@ -20,6 +20,7 @@ import pytest
 import zstandard
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from refusals import refusing
 
 from refaug.core.errors import BadInput, Conflict, Corrupt, NotFound, Usage
 from refaug.core.progress import Silent
@@ -241,11 +242,11 @@ def test_an_item_that_cannot_be_frozen_is_told_and_the_others_are_frozen(sets: R
 
 def test_nothing_is_frozen_of_nothing_or_where_the_caller_refuses(sets: ReferenceSets) -> None:
     bad = BadItem(file="x.jsonl", line=7, item=None, field="", message="not JSON")
-    with pytest.raises(BadInput, match="of 1: items, item x, references: it has no gold"):
+    with refusing(BadInput):
         sets.freeze([Item(id="x")], TEST)
-    with pytest.raises(BadInput, match="there are no items"):
+    with refusing(BadInput):
         sets.freeze([], TEST)
-    with pytest.raises(BadInput, match=r"of 1: x\.jsonl, line 7: not JSON"):
+    with refusing(BadInput, "x.jsonl"):
         sets.freeze([bad], TEST)
     told = []
 
@@ -253,7 +254,7 @@ def test_nothing_is_frozen_of_nothing_or_where_the_caller_refuses(sets: Referenc
         told.extend(some)
         raise BadInput("strict")
 
-    with pytest.raises(BadInput, match="strict"):
+    with refusing(BadInput, "strict"):
         sets.freeze([ITEMS[0], bad], TEST, check=refuse)
     assert told == [bad]
     assert files(sets) == []
@@ -312,7 +313,7 @@ def test_an_error_among_the_items_leaves_nothing(sets: ReferenceSets) -> None:
         yield ITEMS[0]
         raise Corrupt("the index is damaged")
 
-    with pytest.raises(Corrupt, match="the index is damaged"):
+    with refusing(Corrupt):
         sets.freeze(items(), TEST)
     assert files(sets) == []
 
@@ -340,7 +341,7 @@ def test_whatever_is_altered_in_a_file_is_found(sets: ReferenceSets, seed: int) 
     sets.open(stored.id).verify()
     stored.path.write_bytes(altered(whole, seed))
     assert stored.path.read_bytes() != whole
-    with pytest.raises(Corrupt, match=str(stored.path)):
+    with refusing(Corrupt, stored.path):
         sets.open(stored.id).verify()
 
 
@@ -411,11 +412,11 @@ def test_altered_items_are_refused_wherever_they_are_read(sets: ReferenceSets) -
     lines = lines_of(stored)
     rewritten(stored, [*lines[:5], lines[5].replace(b"chat/d4#0", b"chat/d4#9"), *lines[6:]])
     assert sets.open(stored.id).id == stored.id
-    with pytest.raises(Corrupt, match="its items were altered"):
+    with refusing(Corrupt):
         join(stored, ITEMS)
-    with pytest.raises(Corrupt, match="its items were altered"):
+    with refusing(Corrupt):
         sets.derive(stored.id, Derivation(weights="one"))
-    with pytest.raises(Corrupt, match="its items were altered"):
+    with refusing(Corrupt):
         evidence(stored)
     assert files(sets) == [stored.path.name]
 
@@ -445,14 +446,14 @@ def test_a_manifest_from_elsewhere_with_values_that_cannot_be_is_corrupt(
     values["id"] = hashlib.sha256(orjson.dumps(said, option=orjson.OPT_SORT_KEYS)).hexdigest()[:16]
     path = sets.folder / f"{values['id']}.jsonl.zst"
     path.write_bytes(zstandard.ZstdCompressor().compress(b"\n".join([orjson.dumps(values), *rest])))
-    with pytest.raises(Corrupt, match="lacks what a set needs"):
+    with refusing(Corrupt):
         sets.open(values["id"])
 
 
 def test_a_file_under_another_name_is_refused(sets: ReferenceSets) -> None:
     stored = frozen(sets)
     stored.path.rename(stored.path.with_name(f"{'0' * 16}.jsonl.zst"))
-    with pytest.raises(Corrupt, match=f"this is the set {stored.id}"):
+    with refusing(Corrupt, stored.id):
         sets.open("0" * 16)
 
 
@@ -464,7 +465,7 @@ def test_a_beginning_is_enough_where_it_names_one_set(sets: ReferenceSets) -> No
     assert sets.open(stored.id[:6]) == sets.open(stored.id) == stored
     twin = stored.id[:7] + ("0" if stored.id[7] != "0" else "1") + stored.id[8:]
     (sets.folder / f"{twin}.jsonl.zst").write_bytes(b"")
-    with pytest.raises(Usage, match="several sets"):
+    with refusing(Usage):
         sets.open(stored.id[:6])
     assert sets.open(stored.id[:8]) == stored
     with pytest.raises(NotFound):
@@ -475,23 +476,23 @@ def test_a_beginning_is_enough_where_it_names_one_set(sets: ReferenceSets) -> No
 def test_what_is_no_id_is_refused(sets: ReferenceSets, text: str) -> None:
     frozen(sets)
     for use in (sets.open, sets.resolve, lambda name: sets.withdraw(name, "why")):
-        with pytest.raises(Usage, match="is no id"):
+        with refusing(Usage):
             use(text)
 
 
 def test_withdrawn_set_is_refused_with_the_reason_and_a_replacement(sets: ReferenceSets) -> None:
     stored, other = frozen(sets), frozen(sets, ITEMS[:5])
     whole = stored.path.read_bytes()
-    with pytest.raises(Usage, match="without a reason"):
+    with refusing(Usage):
         sets.withdraw(stored.id, " ")
-    with pytest.raises(Usage, match="cannot stand in for itself"):
+    with refusing(Usage):
         sets.withdraw(stored.id, "why", stored.id)
     with pytest.raises(NotFound):
         sets.withdraw(stored.id, "why", "123456")
     found = sets.withdraw(stored.id[:8], "a speaker was erased", other.id[:8])
     assert (found.reason, found.instead) == ("a speaker was erased", other.id)
     assert sets.withdraw(stored.id, "a speaker was erased", other.id) == found
-    with pytest.raises(Conflict, match="a speaker was erased"):
+    with refusing(Conflict, "a speaker was erased"):
         sets.withdraw(stored.id, "another reason")
     for use in (
         lambda: sets.open(stored.id),
@@ -499,14 +500,14 @@ def test_withdrawn_set_is_refused_with_the_reason_and_a_replacement(sets: Refere
         lambda: sets.freeze(ITEMS, TEST),
         lambda: sets.withdraw(other.id, "also", stored.id),
     ):
-        with pytest.raises(Conflict, match="was withdrawn: a speaker was erased") as refused:
+        with refusing(Conflict, "a speaker was erased") as refused:
             use()
         assert other.id in refused.value.remedy
     assert sets.open(stored.id, even_withdrawn=True) == stored
     assert sets.ids() == sorted([stored.id, other.id])
     assert stored.path.read_bytes() == whole
     stored.path.unlink()
-    with pytest.raises(Conflict, match="was withdrawn"):
+    with refusing(Conflict):
         sets.open(stored.id)
     with pytest.raises(NotFound):
         sets.open(stored.id, even_withdrawn=True)
@@ -576,7 +577,7 @@ def test_ratings_stay_so_that_weights_can_become_them_again(sets: ReferenceSets)
 
 def test_a_rated_parrot_cannot_come_back_where_there_is_none(sets: ReferenceSets) -> None:
     without = sets.derive(frozen(sets).id, Derivation(parrot="off")).set
-    with pytest.raises(Usage, match=f"{without.id} has no parrots that were rated"):
+    with refusing(Usage, without.id):
         sets.derive(without.id, Derivation(parrot="rated", k=1))
 
 
@@ -596,11 +597,11 @@ def test_a_parrot_of_a_fixed_weight_comes_in_where_there_was_none(sets: Referenc
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ({"gold": "rated"}, r"references\[0\] of item x, a gold one, was never rated"),
-        ({"weights": "rated"}, r"references\[2\] of item x, a retrieved one, was never rated"),
-        ({"parrot": "rated"}, r"references\[1\] of item x, a parrot one, was never rated"),
-        ({"gold": "one"}, "nothing in .* would change by gold one"),
-        ({"weights": "one"}, "nothing in .* would change"),
+        ({"gold": "rated"}, "references[0]"),
+        ({"weights": "rated"}, "references[2]"),
+        ({"parrot": "rated"}, "references[1]"),
+        ({"gold": "one"}, "gold one"),
+        ({"weights": "one"}, "would change"),
         ({"k": 4}, "k=4 is not fewer than the 4"),
         ({"k": 9, "parrot": "off"}, "k=9 is not fewer than the 4"),
     ],
@@ -612,7 +613,7 @@ def test_what_was_never_stored_cannot_be_derived(sets: ReferenceSets, change: di
         Reference(text="well", source=Origin.RETRIEVED, weight=1.0),
     )
     parent = frozen(sets, [Item(id="x", turns=("hi",), references=found)])
-    with pytest.raises(Usage, match=told):
+    with refusing(Usage, told):
         sets.derive(parent.id, Derivation(**change))
     assert files(sets) == [parent.path.name]
 
@@ -682,7 +683,7 @@ def test_items_without_a_reply_are_missing_and_unknown_ids_are_told(sets: Refere
     whole = scored(stored, list(ITEMS), ["upsilon-bleu"])
     assert found["data"] == whole["data"]
     assert systems["a"]["replies"][9] == whole["scores"][0]["systems"]["a"]["replies"][9]
-    with pytest.raises(BadInput, match=f"no reply is to an item of the set {stored.id}: .*stranger"):
+    with refusing(BadInput, stored.id):
         join(stored, [some[-1]])
 
 

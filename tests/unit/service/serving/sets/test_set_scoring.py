@@ -17,6 +17,7 @@ import numpy as np
 import orjson
 import pytest
 from drawn_rows import resample_counts
+from refusals import refusing
 from safeguards import mostly_slow
 from set_items import MAKING, frozen, item_of, replies_of, words
 
@@ -255,21 +256,19 @@ def test_comparisons_draw_items_too(held: HeldSet) -> None:
     [
         (SetRequest(replies={}), "no system has replies"),
         (SetRequest(items=[], replies={"a": []}), "there are no items in it"),
-        (SetRequest(items=IDS[:3], replies={"a": ["x"] * 3, "b": ["x"] * 2}), "replies.b has 2 entries, items has 3"),
-        (SetRequest(replies={"a": ["x"] * 29}), "replies.a has 29 entries, the set has 30"),
+        (SetRequest(items=IDS[:3], replies={"a": ["x"] * 3, "b": ["x"] * 2}), "replies.b"),
+        (SetRequest(replies={"a": ["x"] * 29}), "replies.a"),
         (SetRequest(items=["item-1", "item-2"], replies={"a": [None, None]}), "no reply has a score by multi-bleu"),
     ],
 )
 def test_lists_that_do_not_fit_are_refused(held: HeldSet, request_: SetRequest, message: str) -> None:
-    with pytest.raises(BadInput, match=message):
+    with refusing(BadInput, message):
         score_set(held, request_, ["multi-bleu"], PLAIN)
 
 
 def test_an_unknown_item_is_an_error_that_names_its_place(held: HeldSet) -> None:
     request = SetRequest(items=["item-1", "x", "item-2", "y"], replies={"a": ["tea"] * 4})
-    with pytest.raises(
-        BadInput, match=rf"items\[1\]: the set {held.manifest.id} has no item 'x', and 1 more are unknown"
-    ):
+    with refusing(BadInput, "items[1]", held.manifest.id):
         score_set(held, request, ["bleu"], PLAIN)
 
 
@@ -348,7 +347,7 @@ def test_per_cent_is_a_hundred_times_as_much(held: HeldSet) -> None:
     assert scaled["scale"] == 100
     for key in ("corpus", "mean"):
         assert scaled["systems"]["a"][key] == plain["systems"]["a"][key] * 100
-    with pytest.raises(Usage, match="ter is from 0 to ∞, which cannot be given in per cent"):
+    with refusing(Usage):
         score_set(held, request, ["ter"], replace(DRAWN, percent=True))
     scales = [one["scale"] for one in score_set(held, request, ["bleu", "ter"], replace(DRAWN, percent=True))["scores"]]
     assert scales == [100, 1]
@@ -419,7 +418,7 @@ def test_what_a_set_cannot_be_scored_by_is_refused_every_time(
 
 
 def test_a_baseline_must_be_one_of_the_systems(held: HeldSet) -> None:
-    with pytest.raises(Usage, match="no system is called 'c'"):
+    with refusing(Usage):
         score_set(held, SetRequest(replies=WHOLE), ["bleu"], replace(DRAWN, baseline="c"))
 
 
@@ -478,7 +477,7 @@ def test_whatever_is_asked_for_every_row_has_its_own_score_and_sums_add_up(
     if all(
         reply["score"] is None for one in whole["scores"] for s in one["systems"].values() for reply in s["replies"]
     ):
-        with pytest.raises(BadInput, match="no reply has a score"):
+        with refusing(BadInput):
             combine(parts, PLAIN)
         return
     for one, other in zip(combine(parts, PLAIN)["scores"], whole["scores"], strict=True):
@@ -545,11 +544,11 @@ def test_a_set_is_found_by_its_id_or_the_beginning_of_it_and_read_once(tmp_path:
     assert sets.get(name) is first
     assert list(first.items()) == ITEMS
     assert [first.position(one) for one in ("item-0", "item-29")] == [0, 29]
-    with pytest.raises(NotFound, match=f"the set {name} has no item 'x'"):
+    with refusing(NotFound, name):
         first.position("x")
-    with pytest.raises(Usage, match="'zz' is no id of a reference set"):
+    with refusing(Usage, "zz"):
         sets.get("zz")
-    with pytest.raises(NotFound, match="there is no reference set ffffffff"):
+    with refusing(NotFound):
         sets.get("ffffffff")
 
 
@@ -559,7 +558,7 @@ def test_a_set_is_withdrawn_at_once_although_it_is_kept(tmp_path: Path, three: l
     assert sets.bytes > 0
     ReferenceSets(Settings(home=tmp_path).reference_sets).withdraw(three[0].id, "it holds erased text", three[1].id)
     for asked in (three[0].id, three[0].id[:7]):
-        with pytest.raises(Withdrawn, match=f"withdrawn: it holds erased text .use {three[1].id} instead"):
+        with refusing(Withdrawn, three[1].id):
             sets.get(asked)
     assert sets.bytes == 0
 
@@ -568,7 +567,7 @@ def test_a_set_whose_file_is_gone_is_not_found(tmp_path: Path, three: list[Refer
     sets = held_sets(tmp_path)
     sets.get(three[0].id)
     three[0].path.unlink()
-    with pytest.raises(NotFound, match=f"there is no reference set {three[0].id}"):
+    with refusing(NotFound, three[0].id):
         sets.get(three[0].id)
     assert sets.bytes == 0
 
@@ -643,7 +642,7 @@ def test_set_too_large_is_refused_with_the_setting_and_stays_refused(tmp_path: P
     held = held_sets(tmp_path).get(three[0].id)
     sets = with_room(tmp_path, held.bytes - 1)
     for _ in range(2):
-        with pytest.raises(TooLarge, match=f"the set {three[0].id} takes more than .*REFAUG_HELD_SETS_MIB"):
+        with refusing(TooLarge, three[0].id, "REFAUG_HELD_SETS_MIB"):
             sets.get(three[0].id)
     assert sets.bytes == 0
 
@@ -654,7 +653,7 @@ def test_a_metric_that_does_not_fit_is_refused_and_others_go_on(tmp_path: Path, 
     score_set(sets.get(three[0].id), request, ["bleu"], PLAIN)
     sets = with_room(tmp_path, sets.bytes)
     for _ in range(2):
-        with pytest.raises(TooLarge, match=f"the set {three[0].id}, ready for chrf, takes more than"):
+        with refusing(TooLarge, three[0].id):
             score_set(sets.get(three[0].id), request, ["chrf"], PLAIN)
     assert score_set(sets.get(three[0].id), request, ["bleu"], PLAIN)["items"] == 10
 
