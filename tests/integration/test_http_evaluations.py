@@ -196,8 +196,8 @@ def test_line_aligned_uploads_are_one_test_set_and_uneven_ones_are_named(client:
     short = source(client, "a b\n", "short.txt")
     uneven = client.post("/v1/uploads/preview", json={"replies": {"mine": short}, "references": [golds]})
     assert uneven.status_code == 422
-    assert "short.txt has 1" in uneven.json()["detail"]
-    assert "g.txt has 2" in uneven.json()["detail"]
+    assert "short.txt" in uneven.json()["detail"]
+    assert "g.txt" in uneven.json()["detail"]
 
 
 # ── evaluations ───────────────────────────────────────────────────────────────────────────────────────────────────────
