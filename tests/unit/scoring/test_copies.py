@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from refusals import refusing
 
 from refaug.core.errors import BadInput
 from refaug.core.records import Item, Origin, Reference
@@ -141,7 +142,7 @@ def test_combined_batches_have_the_copies_of_all_of_them() -> None:
 @pytest.mark.parametrize("copies", [{"echo": {"rows": [2]}}, {"other": {"rows": [0]}}, {"echo": {"rows": [True]}}, []])
 def test_copies_that_are_none_of_the_batch_are_refused(copies: Any) -> None:
     first, second = batches()
-    with pytest.raises(BadInput, match=r"batches\[1\]\.copies"):
+    with refusing(BadInput, "batches[1].copies"):
         combine([first, {**second, "copies": copies}], PLAIN)
 
 
@@ -159,13 +160,13 @@ def test_batches_scored_with_different_parrots_are_not_combined(parrot: str) -> 
             is_part=True,
         )
         parts.append(statistics_of(scored))
-    with pytest.raises(BadInput, match=r"parrot:(off|rated|0\.5).*which batches\[\d\] has not"):
+    with refusing(BadInput):
         combine(parts, PLAIN)
 
 
 def test_where_a_search_found_nothing_the_gold_alone_is_scored_and_thin() -> None:
     test_item = item("Tea?", "Yes, please.", model="Yes.")
-    with pytest.raises(BadInput, match="has nothing to weigh"):
+    with refusing(BadInput):
         evaluate([test_item], [build("upsilon-bleu")], PLAIN)
     searched = Provenance(settings={"mode": "embedding-utterance"})
     answer = evaluate([test_item], [build("upsilon-bleu")], PLAIN, provenance=searched).as_json()

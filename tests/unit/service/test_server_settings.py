@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+from refusals import refusing
 
 from refaug.core.errors import Usage
 from refaug.service.server_settings import ServeSettings
@@ -32,9 +33,7 @@ def test_proxies_that_nothing_would_ever_come_from_are_refused(text: str, named:
     with pytest.raises(Usage) as refused:
         ServeSettings.from_env({"REFAUG_PROXIES": text})
     assert refused.value.message == f"REFAUG_PROXIES names {named!r}"
-    assert refused.value.remedy == (
-        "addresses or networks with commas between them, such as 127.0.0.1,10.0.0.0/8; or *"
-    )
+    assert all(fact in refused.value.remedy for fact in ("127.0.0.1", "10.0.0.0/8"))
 
 
 @pytest.mark.parametrize("text", ["*", "127.0.0.1", "::1, 10.0.0.0/8", "192.168.7.9"])
@@ -45,13 +44,13 @@ def test_proxies_are_addresses_networks_or_everybody(text: str) -> None:
 def test_a_number_out_of_range_is_shown_as_it_is() -> None:
     with pytest.raises(Usage) as refused:
         ServeSettings.from_env({"REFAUG_ITEMS": "1234567"})
-    assert refused.value.message == "REFAUG_ITEMS is 1,234,567, which is out of range"
-    assert refused.value.remedy == "from 1 to 100,000: items in one request"
+    assert all(fact in refused.value.message for fact in ("REFAUG_ITEMS", "1,234,567"))
+    assert "100,000" in refused.value.remedy
 
 
 @pytest.mark.parametrize("text", ["nan", "inf", "-1", "1e400"])
 def test_no_time_is_endless(text: str) -> None:
-    with pytest.raises(Usage, match=r"REFAUG_TIMEOUT_S is (nan|inf|-1\.0), which is out of range"):
+    with refusing(Usage, "REFAUG_TIMEOUT_S"):
         ServeSettings.from_env({"REFAUG_TIMEOUT_S": text})
 
 

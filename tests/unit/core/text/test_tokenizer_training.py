@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from refusals import refusing
 
 from refaug.core.errors import BadInput, MissingPart, StorageFull, Usage
 from refaug.core.text import tokenizer_training
@@ -162,14 +163,12 @@ def test_too_large_a_vocabulary_is_refused_with_the_largest_possible_one(tmp_pat
 def test_too_small_a_vocabulary_is_refused_with_what_the_characters_need(tmp_path: Path) -> None:
     with pytest.raises(BadInput) as refused:
         train_sentencepiece(["abc"] * 50, tmp_path / "x.model", TokenizerTraining(vocab_size=2, user_symbols=()))
-    assert refused.value.message == "the characters and user symbols alone need 4 pieces, and vocab_size is 2"
+    assert "vocab_size" in refused.value.message
 
 
 @pytest.mark.parametrize("texts", [[], [""], ["  ", "\n", "\0"]])
 def test_texts_without_content_are_refused(tmp_path: Path, texts: list[str]) -> None:
-    with pytest.raises(
-        BadInput, match=f"nothing to train a tokenizer on: {len(texts)} texts, {len(texts)} of them empty"
-    ):
+    with refusing(BadInput, len(texts), len(texts)):
         train_sentencepiece(texts, tmp_path / "x.model", SMALL)
     assert list(tmp_path.iterdir()) == []
 
@@ -189,7 +188,7 @@ def test_an_error_in_the_texts_comes_through_as_it_is(tmp_path: Path) -> None:
 
 
 def test_a_model_must_be_called_one(tmp_path: Path) -> None:
-    with pytest.raises(Usage, match=r"'x\.bin'"):
+    with refusing(Usage, "x.bin"):
         train_sentencepiece(["a"], tmp_path / "x.bin", SMALL)
 
 

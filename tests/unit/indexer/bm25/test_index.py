@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from plain_bm25 import PlainBm25
+from refusals import refusing
 
 from refaug.core.errors import Corrupt, Usage
 from refaug.core.kernels import frozen
@@ -261,7 +262,7 @@ def test_no_queries_find_nothing(large: tuple[Bm25Index, np.ndarray, np.ndarray]
 
 
 def test_no_depth_is_refused(large: tuple[Bm25Index, np.ndarray, np.ndarray]) -> None:
-    with pytest.raises(Usage, match="depth of at least 1"):
+    with refusing(Usage):
         large[0].search(large[0].queries(*coded([[1]])), 0)
 
 
@@ -320,7 +321,7 @@ def test_an_index_without_responses_cannot_compare_them() -> None:
     with built([[0]]) as folder:
         index = Bm25Index.open(folder)
         assert index.responses is None
-        with pytest.raises(Corrupt, match="no statistics of responses"):
+        with refusing(Corrupt):
             index.response_queries(*coded([[0]]))
 
 
@@ -353,7 +354,7 @@ def test_descriptions_that_say_nothing_are_refused(name: str) -> None:
     ("codes", "offsets"), [([0, 8], [0, 2]), ([0, -1], [0, 2]), ([0, 1], [0, 3]), ([0, 1], [0, 2, 1, 2]), ([], [])]
 )
 def test_texts_that_lead_out_of_the_arrays_are_refused(codes: list[int], offsets: list[int], tmp_path: Path) -> None:
-    with pytest.raises(Corrupt, match="build the index again"):
+    with refusing(Corrupt):
         build_bm25(
             np.array(codes, np.int32), np.array(offsets, np.int64), VOCABULARY, Bm25Settings(), tmp_path, Silent()
         )
@@ -361,5 +362,5 @@ def test_texts_that_lead_out_of_the_arrays_are_refused(codes: list[int], offsets
 
 @pytest.mark.parametrize("wrong", [{"k1": -0.1}, {"k1": float("nan")}, {"k1": float("inf")}, {"b": -0.1}, {"b": 1.1}])
 def test_settings_that_make_no_sense_are_refused(wrong: dict[str, float]) -> None:
-    with pytest.raises(Usage, match=f"{next(iter(wrong))}=.* makes no sense"):
+    with refusing(Usage, next(iter(wrong))):
         Bm25Settings(**wrong)

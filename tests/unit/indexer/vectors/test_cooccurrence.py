@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from plain_glove import cooccurrences
+from refusals import refusing
 
 from refaug.core.errors import BadInput, Corrupt, NotFound, Usage
 from refaug.core.progress import Silent
@@ -117,7 +118,7 @@ def test_any_texts_agree_with_nested_loops(
     expected = cooccurrences(texts, window)
     folder = tmp_path_factory.mktemp("any")
     if not expected:
-        with pytest.raises(BadInput, match="no two known words"):
+        with refusing(BadInput):
             counted(texts, 201, folder, window=window, batch=batch, memory_bytes=1)
         return
     found = counted(texts, 201, folder, window=window, batch=batch, memory_bytes=1)
@@ -161,25 +162,25 @@ def test_a_count_that_broke_off_leaves_nothing_to_open(tmp_path: Path) -> None:
 def test_files_that_do_not_fit_the_manifest_are_corrupt(tmp_path: Path) -> None:
     counted([[0, 1, 2]], 3, tmp_path)
     np.save(tmp_path / "values.npy", np.ones(2, np.float32))
-    with pytest.raises(Corrupt, match="3 entries"):
+    with refusing(Corrupt):
         Cooccurrences.open(tmp_path)
 
 
 @pytest.mark.parametrize("texts", [[], [[]], [[0], [-1, 1, -1]], [[-1, -1]]])
 def test_texts_without_a_pair_are_bad_input(texts: Texts, tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="no two known words"):
+    with refusing(BadInput):
         counted(texts, 2, tmp_path)
 
 
 @pytest.mark.parametrize("words", [0, 1])
 def test_a_vocabulary_without_pairs_is_bad_input(words: int, tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match=f"a vocabulary of {words} words"):
+    with refusing(BadInput, words):
         counted([[0, 0]], words, tmp_path)
 
 
 @pytest.mark.parametrize("options", [{"window": 0}, {"window": 256}, {"memory_bytes": 0}])
 def test_settings_without_sense_are_refused(options: dict[str, int]) -> None:
-    with pytest.raises(Usage, match=str(next(iter(options.values())))):
+    with refusing(Usage, next(iter(options.values()))):
         CooccurrenceSettings(**options)
 
 

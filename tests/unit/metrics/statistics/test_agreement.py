@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from refusals import refusing
 from scipy import stats
 
 from refaug.core.errors import BadInput, Usage
@@ -212,19 +213,19 @@ def test_the_same_seed_gives_the_same_result_and_it_is_plain_json() -> None:
 
 def test_settings_and_shapes_that_make_no_sense_are_refused() -> None:
     rows = some_rows()
-    with pytest.raises(Usage, match="there is no metric 3 to be the baseline"):
+    with refusing(Usage):
         mean_over_sets([rows], baseline=3)
-    with pytest.raises(Usage, match="there is no correlation 'kendall' here"):
+    with refusing(Usage, "kendall"):
         mean_over_sets([rows], kinds=["kendall"])
-    with pytest.raises(BadInput, match=r"scores of shape \(3, 60\), \(59,\) ratings and \(60,\) contexts do not match"):
+    with refusing(BadInput):
         mean_over_sets([RatedSet(rows.scores, rows.ratings[1:], rows.clusters)])
-    with pytest.raises(BadInput, match=r"2 sets have \[2, 3\] metrics"):
+    with refusing(BadInput):
         mean_over_sets([rows, RatedSet(rows.scores[:2], rows.ratings, rows.clusters)])
-    with pytest.raises(BadInput, match="0 sets"):
+    with refusing(BadInput):
         mean_over_sets([])
-    with pytest.raises(BadInput, match=r"scores are infinite at \[0, 1\]"):
+    with refusing(BadInput):
         mean_over_sets([RatedSet(np.array([[1, np.inf, 2]]), np.ones(3), np.ones(3))])
-    with pytest.raises(BadInput, match=r"systems of shape \(2,\) for 60 rows"):
+    with refusing(BadInput):
         leave_one_system_out(rows.scores[0], rows.ratings, np.array(["a", "b"]))
 
 
@@ -389,9 +390,9 @@ def test_partial_spearman_is_in_the_comparison_where_lengths_are_given() -> None
 
     values = [one.correlation.value for one in found.by_kind["partial-spearman"]]
     assert values == pytest.approx([partial_spearman(one, rows.ratings, lengths).value for one in rows.scores])
-    with pytest.raises(Usage, match="partial-spearman without the lengths"):
+    with refusing(Usage):
         mean_over_sets([rows], kinds=["partial-spearman"], draws=3)
-    with pytest.raises(BadInput, match="59 lengths and 60 ratings"):
+    with refusing(BadInput):
         drawn_correlations(
             RatedSet(rows.scores, rows.ratings, rows.clusters, lengths[1:]), "partial-spearman", draws=3, seed=[1]
         )

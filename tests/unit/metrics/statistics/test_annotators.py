@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from refusals import refusing
 from scipy import stats
 
 from refaug.core.errors import BadInput, Usage
@@ -373,11 +374,11 @@ def test_the_same_seed_gives_the_same_result_and_it_is_plain_json() -> None:
 
 
 def test_input_that_is_no_matrix_of_ratings_is_refused() -> None:
-    with pytest.raises(BadInput, match=r"ratings of shape \(3,\) are not a matrix"):
+    with refusing(BadInput):
         kappa([1, 2, 3])
-    with pytest.raises(BadInput, match="the ratings of row 1 are infinite"):
+    with refusing(BadInput):
         split_half([[1, 2], [1, np.inf]])
-    with pytest.raises(Usage, match="there is no α at the level 'ratio' here"):
+    with refusing(Usage, "ratio"):
         krippendorff_alpha([[1, 2]], "ratio")
-    with pytest.raises(Usage, match="the level of an interval cannot be 95"):
+    with refusing(Usage):
         intraclass_correlations([[1, 2]], level=95)

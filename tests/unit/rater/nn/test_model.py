@@ -11,6 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from raters import tiny_corpus, tiny_model
+from refusals import refusing
 
 from refaug.core.errors import Usage
 from refaug.rater.nn.build import PRESETS
@@ -268,7 +269,7 @@ def test_features_that_there_are_none_of_are_refused_with_those_there_are(featur
     ],
 )
 def test_impossible_network_sizes_are_refused_by_name_and_value(name, value):
-    with pytest.raises(Usage, match=rf"{name} is {value} \(a whole number, at least \d"):
+    with refusing(Usage, name, value):
         RaterConfig(**{name: value})
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from refusals import refusing
 from set_items import item_of, words
 
 from refaug.core.errors import BadInput, Usage
@@ -258,7 +259,7 @@ def test_filters_list_what_they_say() -> None:
         )
     ]
     assert len(changes(ChangeFilter(limit=2))) == 4
-    with pytest.raises(Usage, match="not a regular expression"):
+    with refusing(Usage):
         ChangeFilter(grep="(")
 
 
@@ -289,7 +290,7 @@ def other_references(document: dict[str, Any]) -> None:
     ("change", "message", "remedy"),
     [
         (lambda document: document.update(data="0123456789ab"), "items: .* and 0123456789ab", "the same items"),
-        (with_signature(0, "parrot:rated", "parrot:off"), "upsilon-bleu: parrot: rated and off", "the same --parrot"),
+        (with_signature(0, "parrot:rated", "parrot:off"), "upsilon-bleu: parrot: rated and off", "--parrot"),
         (with_signature(1, "n:2", "n:4"), "multi-bleu: n: 2 and 4", "--signature"),
         (with_signature(4, "b:0.1", "b:0.2"), "upsilon-rouge-l: b: 0.1 and 0.2", "score both with one b"),
         (other_references, "upsilon-bleu: references and weights: .* and 0123456789ab", "a frozen set"),
@@ -321,7 +322,7 @@ def test_a_file_that_was_changed_is_refused() -> None:
     first, second = two_files()
     document = json.loads(json.dumps(second.document))
     document["scores"][0]["systems"]["model"]["replies"][0]["score"] = 1.0
-    with pytest.raises(BadInput, match=r"the seal of new\.json: .* the file was changed"):
+    with refusing(BadInput, "new.json"):
         compare(first, ScoreFile.of(document, "new.json"), ComparisonRequest(settings=SETTINGS))
 
 
@@ -349,28 +350,28 @@ def test_names_that_no_file_has_are_refused() -> None:
     ):
         with pytest.raises(Usage, match=message):
             compare(file, file, request)
-    with pytest.raises(Usage, match="not both files have a system 'old'"):
+    with refusing(Usage, "old"):
         compare(first, second, ComparisonRequest(system="old"))
-    with pytest.raises(Usage, match="no system in common"):
+    with refusing(Usage):
         compare(first, file_of(scored(items(), METRICS[:1])), ComparisonRequest(is_forced=True))
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda details: details.pop("sums"), "details.sums: a list of objects was expected"),
-        (lambda details: details["sums"].clear(), r"details.sums\[0\]: it is missing"),
+        (lambda details: details.pop("sums"), "details.sums"),
+        (lambda details: details["sums"].clear(), "details.sums"),
         (lambda details: details["sums"][0].update(systems=-1), "a row for each of 24 replies"),
         (lambda details: details["sums"][0]["systems"]["model"].pop(), "a row for each of 24 replies"),
         (lambda details: details["sums"][0]["systems"]["model"][0].append(1), "a row is not"),
-        (lambda details: details["items"][0].update(references="tea"), r"details.items\[.*references: a list"),
+        (lambda details: details["items"][0].update(references="tea"), "details.items"),
     ],
 )
 def test_damaged_details_are_refused_at_their_place(change: Callable[[dict[str, Any]], None], message: str) -> None:
     first, second = two_files()
     damaged = changed(second, lambda document: change(document["details"]))
     request = ComparisonRequest(settings=SETTINGS, changes=ChangeFilter(limit=None))
-    with pytest.raises(BadInput, match=message):
+    with refusing(BadInput, message):
         compare(first, damaged, request)
 
 

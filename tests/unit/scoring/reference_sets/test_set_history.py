@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from refusals import refusing
 from set_items import MAKING, item_of, words
 
 from refaug.core.artefacts.transfer import open_export
@@ -114,7 +115,7 @@ def test_an_entry_of_another_form_is_damaged_whatever_its_checksum(
 ) -> None:
     history.record("run 1", scored("a"))
     line = forged(history, **changes)
-    with pytest.raises(BadInput, match="line 2 of the history is no entry"):
+    with refusing(BadInput):
         history.merge([forged(history, name="run 2"), line])
     with history.path.open("ab") as file:
         file.write(line + b"\n")
@@ -179,15 +180,15 @@ def test_a_history_travels_with_its_set_and_joins_the_one_that_is_there(history:
 
 @pytest.mark.parametrize("name", ["", " ", "a\nb", "x" * 101, "\u202eevil"])
 def test_a_name_that_cannot_stand_in_a_table_is_refused(history: SetHistory, name: str) -> None:
-    with pytest.raises(Usage, match="is no name for a run"):
+    with refusing(Usage):
         history.record(name, scored("a", ["multi-bleu"]))
     assert not history.path.exists()
 
 
 def test_packed_scores_of_another_shape_are_refused() -> None:
-    with pytest.raises(Corrupt, match="cannot be read"):
+    with refusing(Corrupt):
         unpack("!", 1, 1)
-    with pytest.raises(Corrupt, match="other items"):
+    with refusing(Corrupt):
         unpack(base64.b64encode(zlib.compress(bytes(8))).decode(), 1, 2)
 
 

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from refusals import refusing
 
 from refaug.core.errors import Conflict, Locked, Usage
 from refaug.core.home import Settings
@@ -50,18 +51,16 @@ def test_an_address_of_this_machine_alone_needs_no_keys(host: str) -> None:
 def test_any_other_address_needs_keys_and_asks_for_them(host: str) -> None:
     settings = ServeSettings(host=host)
     assert not is_local(settings)
-    with pytest.raises(Usage, match="can be reached from elsewhere, and there are no keys") as refused:
+    with refusing(Usage) as refused:
         require_keys_if_public(settings, lambda: False)
-    assert refused.value.remedy == (
-        "refaug admin keys create NAME --scope score, or --host 127.0.0.1, or --open for all who reach it"
-    )
+    assert all(fact in refused.value.remedy for fact in ("--scope", "--host", "127.0.0.1", "--open"))
     assert require_keys_if_public(settings, lambda: True) == ServeSettings(host=host, keys=True)
 
 
 def test_a_public_address_can_be_opened_to_anybody_by_saying_so() -> None:
     settings = ServeSettings(host="0.0.0.0", open=True)
     assert require_keys_if_public(settings, never) == settings
-    with pytest.raises(Usage, match="open to anybody, and asking for keys, at once"):
+    with refusing(Usage):
         require_keys_if_public(ServeSettings(host="0.0.0.0", open=True, keys=True), never)
 
 
@@ -92,7 +91,7 @@ def test_as_many_files_may_be_open_as_connections_need(files: Callable[[int, int
             changed = files(allowed, most)
             assert (raise_file_limit(settings), changed) == (raised, [(raised, most)])
     changed = files(1_024, 1_255)
-    with pytest.raises(Usage, match="1,000 connections need 1,256 open files, and the system allows 1,255") as refused:
+    with refusing(Usage, "1,000", "1,256", "1,255") as refused:
         raise_file_limit(settings)
     assert refused.value.remedy.startswith("--connections 999, or a higher limit")
     assert changed == []
@@ -127,7 +126,7 @@ def test_a_second_server_of_a_home_is_told_who_has_it(tmp_path: Path) -> None:
         f"{home.home} is served already: a server on 127.0.0.1, port 8123, process {os.getpid()}"
     )
     assert refused.value.exit_code == 4
-    assert "refaug --home FOLDER serve" in refused.value.remedy
+    assert "--home" in refused.value.remedy
     with lock_home(home, ServeSettings()):
         pass  # it is free again
 
@@ -154,7 +153,7 @@ def test_connections_can_be_made_before_anybody_accepts_them() -> None:
 
 def test_a_port_in_use_is_refused_with_the_remedy(taken: int) -> None:
     with (
-        pytest.raises(Conflict, match=f"port {taken} of 127.0.0.1 is in use") as refused,
+        refusing(Conflict, taken, "127.0.0.1") as refused,
         bound_socket(ServeSettings(port=taken)),
     ):
         never()
@@ -180,7 +179,7 @@ def test_a_port_of_a_server_that_has_just_ended_can_be_taken_at_once() -> None:
 
 @pytest.mark.parametrize("host", ["203.0.113.77", "no.such.host.invalid"])
 def test_an_address_that_is_not_ours_is_a_mistake_of_the_command(host: str) -> None:
-    with pytest.raises(Usage, match=host), bound_socket(ServeSettings(host=host, port=0)):
+    with refusing(Usage, host), bound_socket(ServeSettings(host=host, port=0)):
         never()
 
 
@@ -199,7 +198,7 @@ def test_a_unix_socket_is_for_its_user_alone_and_goes_with_the_server(tmp_path: 
     with bound_socket(settings) as listener:
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         assert address_of(listener) == f"unix:{path}"
-        with pytest.raises(Conflict, match="somebody listens on"), bound_socket(settings):
+        with refusing(Conflict), bound_socket(settings):
             never()
         with socket.socket(socket.AF_UNIX) as client:
             client.connect(str(path))
@@ -213,11 +212,11 @@ def test_stale_unix_socket_is_replaced_and_another_file_is_not(tmp_path: Path) -
     with bound_socket(ServeSettings(uds=str(path))):
         pass
     path.write_text("mine")
-    with pytest.raises(Conflict, match="is no socket"), bound_socket(ServeSettings(uds=str(path))):
+    with refusing(Conflict), bound_socket(ServeSettings(uds=str(path))):
         never()
     assert path.read_text() == "mine"
     with (
-        pytest.raises(Usage, match="cannot listen on"),
+        refusing(Usage),
         bound_socket(ServeSettings(uds=str(tmp_path / "no" / "x.sock"))),
     ):
         never()

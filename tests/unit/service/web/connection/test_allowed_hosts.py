@@ -122,7 +122,7 @@ def test_a_request_to_another_name_reaches_nothing_and_is_told_why(tmp_path: Pat
         ):
             told = answer.json()
             assert (answer.status_code, told["code"]) == (403, "not_allowed")
-            assert told["detail"] == "'evil.example:8000' is no name that this service may be called by"
+            assert "evil.example:8000" in told["detail"]
             assert "--allowed-hosts" in told["remedy"]
             assert answer.headers["x-request-id"] == told["request_id"]
     assert reached == []

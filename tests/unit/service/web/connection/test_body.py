@@ -16,6 +16,7 @@ import orjson
 import pytest
 from fastapi import Depends, FastAPI, Request
 from pydantic import BaseModel, ConfigDict, model_validator
+from refusals import refusing
 from serving import bare_app, played
 from starlette.responses import Response
 from starlette.testclient import TestClient
@@ -88,12 +89,9 @@ def test_a_body_is_read_as_it_came_packed_or_not(client: TestClient) -> None:
 
 
 def test_what_is_no_json_says_where(client: TestClient) -> None:
-    told = problem(client.post("/sent", content=b'{"number": 3,'), 422, "bad_input")
-    assert "EOF while parsing" in told["detail"]
-    told = problem(client.post("/sent", content=b""), 422, "bad_input")
-    assert "EOF while parsing" in told["detail"]
-    told = problem(client.post("/sent", content=b'{"number": 3, "texts": ["\\ud800"]}'), 422, "bad_input")
-    assert "unexpected end of hex escape" in told["detail"]
+    problem(client.post("/sent", content=b'{"number": 3,'), 422, "bad_input")
+    problem(client.post("/sent", content=b""), 422, "bad_input")
+    problem(client.post("/sent", content=b'{"number": 3, "texts": ["\\ud800"]}'), 422, "bad_input")
     problem(client.post("/sent", content=b'{"number": 3, "texts": ["\xff"]}'), 422, "bad_input")
 
 
@@ -118,8 +116,7 @@ def test_many_faults_are_counted_and_the_first_are_shown(client: TestClient) -> 
 
 def test_a_body_of_great_depth_is_refused(client: TestClient) -> None:
     deep = b'{"number": 1, "anything": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"
-    told = problem(client.post("/sent", content=deep), 422, "bad_input")
-    assert "recursion limit" in told["detail"]
+    problem(client.post("/sent", content=deep), 422, "bad_input")
 
 
 def test_a_body_may_be_as_large_as_the_setting_and_not_a_byte_larger(client: TestClient) -> None:
@@ -180,14 +177,14 @@ def test_other_types_and_packings_are_refused_by_name(client: TestClient) -> Non
     told = problem(
         client.post("/raw", content=b"a,b", headers={"Content-Type": "text/csv"}), 415, "unsupported_media_type"
     )
-    assert told["detail"] == "a body of type 'text/csv'"
-    assert told["remedy"] == "send it as application/json"
+    assert "text/csv" in told["detail"]
+    assert "application/json" in told["remedy"]
     del client.headers["content-type"]
     told = problem(client.post("/raw", content=b"{}"), 415, "unsupported_media_type")
     assert (told["detail"], told["remedy"]) == ("a body without a type", "send it as application/json")
     client.headers["content-type"] = "application/json; charset=utf-8"
     told = problem(client.post("/raw", content=b"x", headers={"Content-Encoding": "br"}), 415, "unsupported_media_type")
-    assert told["detail"] == "a body packed as 'br'"
+    assert "br" in told["detail"]
 
 
 def test_a_body_that_does_not_come_is_not_waited_for(tmp_path: Path) -> None:
@@ -203,7 +200,7 @@ def test_a_body_that_does_not_come_is_not_waited_for(tmp_path: Path) -> None:
     answered = asyncio.run(played(app, "/raw", receive))
     told = orjson.loads(answered.body)
     assert (answered.status, told["code"]) == (408, "body_timeout")
-    assert told["detail"] == "the body was not there after 0.1 s"
+    assert "0.1" in told["detail"]
     assert app.state.refaug.body_bytes == 0
 
 
@@ -274,7 +271,7 @@ def test_of_very_many_errors_the_first_are_shown_and_all_are_counted() -> None:
 
 
 def test_very_many_errors_behind_the_first_elements_are_counted() -> None:
-    with pytest.raises(BadRequest, match=r"^50,001 places of the body are wrong"):
+    with refusing(BadRequest, "50,001"):
         parse_json(Numbers, b'{"numbers":[' + b"1," * 200 + b'"a",' * 50_000 + b'"a"]}')
 
 
@@ -309,7 +306,7 @@ def test_of_a_very_long_list_only_the_first_error_is_made(
     ids=["of metrics", "deep in the body", "of pairs", "of dialogues"],
 )
 def test_a_list_that_no_field_takes_is_refused_before_its_values_are_made(model: type[BaseModel], raw: bytes) -> None:
-    with pytest.raises(TooLarge, match=r"^(a list of )?the body has more than [0-9,]+ (elements|values)"):
+    with refusing(TooLarge):
         parse_json(model, raw)
 
 
@@ -317,7 +314,7 @@ def test_a_field_takes_as_many_elements_as_it_says() -> None:
     dialogues = parse_json(DialoguesIn, b'{"dialogues":%b}' % _MORE).dialogues
     assert len(dialogues) == 100_001
     scopes = b'{"name":"a","scopes":["read","read","read","read","read","read"]}'
-    with pytest.raises(BadRequest, match=r"^scopes: "):
+    with refusing(BadRequest):
         parse_json(KeyIn, scopes)
     ids = [f"i{number}" for number in range(100_001)]
     assert parse_json(SetScoresIn, json.dumps({"items": ids, "replies": {"a": ["x"]}}).encode()).items == ids
@@ -334,7 +331,7 @@ def test_a_field_takes_as_many_elements_as_it_says() -> None:
     ids=["of the body", "of an object in it", "with objects between", "deep in it"],
 )
 def test_an_object_of_very_many_fields_is_refused(raw: bytes, fields: int) -> None:
-    with pytest.raises(TooLarge, match=r"^an object of the body has more than 50,000 fields"):
+    with refusing(TooLarge, "50,000"):
         parse_json(Anything, raw)
     assert raw.count(b'":') >= fields
 
@@ -432,7 +429,7 @@ def test_large_bodies_are_read_one_after_the_other() -> None:
 
 @pytest.mark.parametrize("value", [b"1", b"{}", b"[]", b'"a"'])
 def test_a_body_of_more_than_a_million_values_is_refused(value: bytes) -> None:
-    with pytest.raises(TooLarge, match=r"^the body has more than 1,000,000 values"):
+    with refusing(TooLarge, "1,000,000"):
         parse_json(Numbers, b'{"numbers":[' + (value + b",") * 1_000_000 + b"1]}")
 
 
@@ -446,6 +443,6 @@ def test_commas_and_brackets_in_texts_are_no_values() -> None:
 
 def test_a_key_that_comes_twice_is_refused_except_in_a_large_body() -> None:
     for model, body in ((Numbers, b'{"numbers":["no"],"numbers":[2]}'), (ScoresIn, b'{"items":[{"id":"a","id":"b"}]}')):
-        with pytest.raises(BadRequest, match="twice"):
+        with refusing(BadRequest, "twice"):
             parse_json(model, body)
         parse_json(model, body + b" " * (1 << 16))
