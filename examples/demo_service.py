@@ -21,7 +21,7 @@ from pathlib import Path
 from refaug_client import Client
 from score_over_http import options, show
 
-READY_S = 180.0  # to open the index and the rater, and to compile
+READY_S = 600.0  # to open the index and the rater, and to compile
 
 
 @contextmanager

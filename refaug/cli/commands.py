@@ -97,7 +97,6 @@ COMMANDS: Final[Mapping[str, str]] = {
     "index compact": "refaug.cli.indexes.index_versions:compact_command",
     "index copies": "refaug.cli.indexes.index_copies:copies_command",
     "index encoder add": "refaug.cli.indexes.encoders:add_command",
-    "index encoder import": "refaug.cli.indexes.encoders:import_command",
     "index encoder calibrate": "refaug.cli.indexes.encoders:calibrate_command",
     "index encoder forget": "refaug.cli.indexes.encoders:forget_command",
     "index vectors import": "refaug.cli.indexes.vectors:import_command",

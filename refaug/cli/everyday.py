@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Final
@@ -15,11 +16,6 @@ from refaug.logs.everyday import NAME
 
 _UTTERANCE: Final = "I just came back from a long walk with my dog."
 _REPLIES: Final = {"close": "That sounds nice! How old is your dog?", "far": "The trains to Leeds are all late."}
-_NEXT: Final = (
-    f"refaug score FILE --index {NAME}",
-    f"refaug train rater {NAME} --network linear",
-    "refaug serve",
-)
 
 
 def start_command(
@@ -30,27 +26,36 @@ def start_command(
             "--from", help="dataset.json of chitchat-dataset; by default that of the installed package.", metavar="FILE"
         ),
     ] = None,
+    conversations: Annotated[
+        int | None,
+        typer.Option(help="Take the first so many conversations; all, if none. A later run adds the rest.", min=100),
+    ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Make a home that scores, from real everyday dialogues in English: log, word vectors, encoder and index.
+    """Make a home that scores, from everyday dialogues in English: log, word vectors, encoder, index, test items.
 
     It takes some minutes. What is there already stays; a run that was stopped goes on where it was.
     """
-    from refaug.library.everyday import make_everyday_home  # noqa: PLC0415  numpy
+    from refaug.library.everyday import ENCODER, items_of, make_everyday_home  # noqa: PLC0415  numpy
     from refaug.library.scoring import score  # noqa: PLC0415
 
     parts = []
     with display_progress(quiet=context.obj.quiet) as progress:
-        for part in make_everyday_home(context.obj, progress, source=source):
+        for part in make_everyday_home(context.obj, progress, source=source, conversations=conversations):
             parts.append(part)
             if part.is_new and part.kind != "log":
                 record_act(context.obj, "publish", f"{part.kind} {part.spec}")
         item = {"id": "start", "utterance": _UTTERANCE, "replies": dict(_REPLIES)}
         scored = score([item], index=NAME, home=context.obj.home).scores[0]
+    next_commands = (
+        f"refaug score {shlex.quote(str(items_of(context.obj)))} --index {NAME} --percent",
+        f"refaug train rater {NAME} --network linear --encoder {ENCODER}",
+        "refaug serve",
+    )
     by_reply = {system: scored[system].replies[0] for system in _REPLIES}
     if as_json:
         example = {"utterance": _UTTERANCE, "replies": _REPLIES, "scores": by_reply, "signature": scored.signature}
-        print_json({"parts": [asdict(part) for part in parts], "example": example, "next": _NEXT})
+        print_json({"parts": [asdict(part) for part in parts], "example": example, "next": next_commands})
         return
     for part in parts:
         print_facts(f"{part.kind} {part.spec}", {**part.facts, "content": part.content[:12]})
@@ -59,5 +64,5 @@ def start_command(
         print_line(f"  {by_reply[system]:.2f}  {reply}")
     print_line(f"by {scored.signature}")
     print_line("next:")
-    for command in _NEXT:
+    for command in next_commands:
         print_line(f"  {command}")

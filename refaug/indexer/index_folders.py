@@ -160,7 +160,7 @@ def hold_encoder(
                 return held, opened
     raise NotFound(
         f"{user} needs the encoder {source.name}#{source.sha256}, which is not in this home",
-        remedy="refaug index encoder import NAME FOLDER, with the files that it was made with",
+        remedy="refaug index encoder add NAME FOLDER, with the files that it was made with",
     )
 
 

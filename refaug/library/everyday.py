@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,19 +35,24 @@ class EverydayPart:
 
 
 def make_everyday_home(
-    home: Settings, progress: Progress, *, source: Path | None = None, encoder: str = ENCODER
+    home: Settings,
+    progress: Progress,
+    *,
+    source: Path | None = None,
+    encoder: str = ENCODER,
+    conversations: int | None = None,
 ) -> Iterator[EverydayPart]:
     """Make what is not there yet, and yield each part when it is; what was stopped goes on where it was.
 
     `source` is the file of the data set, by default that of the installed package; `encoder` one that a package ships
-    or the home has.
+    or the home has. Of all conversations or the first so many the log gains those that it lacks.
     """
     from refaug.indexer.building.build import build_index  # noqa: PLC0415  compiles
     from refaug.indexer.vectors.training import train_vectors  # noqa: PLC0415
     from refaug.scoring.home.indexes import cores, places_of  # noqa: PLC0415
 
     added = _encoder(home, encoder)  # first: where a package is missing, nothing is made
-    yield _log(home, progress, source)
+    yield _log(home, progress, source, conversations)
     yield added
     places = places_of(home)
     vectors = train_vectors(places, TrainVectors(logs=(NAME,)).order(threads=None, tokenizer=None), progress)
@@ -60,20 +66,30 @@ def make_everyday_home(
     yield EverydayPart(kind="index", spec=f"{NAME}@{built.version}", content=str(manifest["id"]), is_new=built.is_new)
 
 
-def _log(home: Settings, progress: Progress, source: Path | None) -> EverydayPart:
-    """Clean the dialogues and ingest them, unless the log is there."""
+def items_of(home: Settings) -> Path:
+    """Return the test items of the conversations that the log lacks."""
+    return home.home / f"{NAME}-items.jsonl"
+
+
+def _log(home: Settings, progress: Progress, source: Path | None, conversations: int | None) -> EverydayPart:
+    """Clean the dialogues and ingest them, unless the log has as many; what it has is not added again."""
     from refaug.logs.ingest.ingest import ingest  # noqa: PLC0415  duckdb
 
-    dialogues, folder, rules = home.cache / NAME / f"{NAME}.jsonl", home.logs / NAME, home.cache / NAME / "rules.json"
-    is_new = not (folder / MANIFEST).is_file()
+    dialogues, counts = home.cache / NAME / f"{NAME}.jsonl", home.cache / NAME / "counts.json"
+    made: Any = read_json(counts) if counts.is_file() and (home.logs / NAME / MANIFEST).is_file() else {}
+    is_new = not made or (not made["is_whole"] and made["conversations"] < (conversations or math.inf))
     if is_new:
-        cleaned = write_dialogues(source or PACKAGE.locate(f"the log {NAME} is made"), dialogues, progress)
-        write_json(rules, dict(cleaned.rules))
+        located = source or PACKAGE.locate(f"the log {NAME} is made")
+        cleaned = write_dialogues(located, dialogues, items_of(home), progress, most=conversations)
         ingest(IngestLog(sources=(str(dialogues),), log=NAME, language="en").order(), home.logs, progress)
-    manifest: Any = read_json(folder / MANIFEST)
+        rules = {"conversations": cleaned.conversations, "held out": cleaned.held_out, **cleaned.rules}
+        made = {"is_whole": conversations is None, "conversations": cleaned.conversations, "rules": rules}
+        write_json(counts, made)  # last: a run that was stopped before it ingests again, which adds nothing
+    manifest: Any = read_json(home.logs / NAME / MANIFEST)
     content = hashlib.sha256("".join(part["sha256"] for part in manifest["parts"]).encode()).hexdigest()
-    facts = {**manifest["totals"], **(read_json(rules) if rules.is_file() else {})}
-    return EverydayPart(kind="log", spec=NAME, content=content, is_new=is_new, facts=facts)
+    return EverydayPart(
+        kind="log", spec=NAME, content=content, is_new=is_new, facts={**manifest["totals"], **made["rules"]}
+    )
 
 
 def _encoder(home: Settings, name: str) -> EverydayPart:

@@ -2,7 +2,8 @@
 
 The package (MIT) has 7,168 conversations in which people chat with people, as one JSON file. They become dialogues for
 `refaug log ingest`: what a person wrote in a row is one turn, and a speaker has a number instead of an id. A turn that
-a rule drops ends its dialogue; what follows is another one.
+a rule drops ends its dialogue; what follows is another one. The last conversations are held out: an exchange of each is
+a test item.
 """
 
 from __future__ import annotations
@@ -30,6 +31,10 @@ PACKAGE: Final = PackagedFile(
 )
 _NAME_MARK: Final = "<name>"
 _COMMON: Final = 3  # a word that is written small so often is no name
+_TESTS: Final = 200  # conversations that are held out, but at most one in ten
+_CONTEXT: Final = 3  # turns of a test item
+_LEAST_WORDS: Final = 5  # of its last turn, and of the reply
+_GENERIC: Final = "what about you?"  # of replies of three words or more the most frequent
 
 # What follows these words is a name, if it begins with a capital and is not a common word.
 _INTRODUCED: Final = re.compile(
@@ -52,6 +57,7 @@ class EverydayDialogues:
     """What was written, and what each rule did."""
 
     conversations: int
+    held_out: int
     dialogues: int
     turns: int
     rules: Mapping[str, int] = field(default_factory=dict)
@@ -63,16 +69,20 @@ class _Turn:
     text: str
 
 
-def write_dialogues(source: Path, target: Path, progress: Progress) -> EverydayDialogues:
-    """Write the dialogues of the data set's file as JSONL, the same bytes each time."""
+def write_dialogues(
+    source: Path, target: Path, items: Path, progress: Progress, *, most: int | None = None
+) -> EverydayDialogues:
+    """Write the dialogues of the first `most` conversations, and the test items, the same bytes each time."""
     conversations = _read(source)
     common, numbers = _common_words(conversations), dict[str, str]()
     written, rules = Counter[str](), Counter[str]()
-    progress.stage("cleaning everyday conversations", len(conversations), "conversations")
+    tests = _held_out(conversations, common)
+    taken = [place for place in range(1, len(conversations) + 1) if place not in tests][:most]
+    progress.stage("cleaning everyday conversations", len(taken), "conversations")
     make_folder(target.parent)
     with write_aside(target) as file:
-        for place, conversation in enumerate(conversations, start=1):
-            for part, turns in enumerate(_dialogues(conversation, common, rules), start=1):
+        for place in taken:
+            for part, turns in enumerate(_dialogues(conversations[place - 1], common, rules), start=1):
                 speakers = [numbers.setdefault(turn.speaker, f"p{len(numbers) + 1:04}") for turn in turns]
                 rows = [{"speaker": who, "text": turn.text} for who, turn in zip(speakers, turns, strict=True)]
                 file.write(orjson.dumps({"id": f"c{place:04}-{part}", "turns": rows}) + b"\n")
@@ -80,12 +90,39 @@ def write_dialogues(source: Path, target: Path, progress: Progress) -> EverydayD
             progress.advance(1)
         if not written["dialogues"]:
             raise BadInput(f"{source}: no conversation of two speakers is left", remedy="a file with conversations")
+    with write_aside(items) as file:
+        file.writelines(_item_lines(tests))
     return EverydayDialogues(
-        conversations=len(conversations),
+        conversations=len(taken),
+        held_out=len(tests),
         dialogues=written["dialogues"],
         turns=written["turns"],
         rules=dict(sorted(rules.items())),
     )
+
+
+def _held_out(conversations: Sequence[Sequence[_Turn]], common: frozenset[str]) -> dict[int, list[str]]:
+    """Return the numbers of the last conversations with a turn and a reply worth a test, and their turns up to it."""
+    tests = dict[int, list[str]]()
+    for place in range(len(conversations), 0, -1):
+        if len(tests) == min(_TESTS, len(conversations) // 10):
+            break
+        for turns in _dialogues(conversations[place - 1], common, Counter()):
+            texts = [turn.text for turn in turns]
+            fits = [len(text.split()) >= _LEAST_WORDS for text in texts]
+            end = next((end for end in range(_CONTEXT, len(texts)) if fits[end - 1] and fits[end]), None)
+            if end is not None:
+                tests[place] = texts[end - _CONTEXT : end + 1]
+                break
+    return dict(sorted(tests.items()))
+
+
+def _item_lines(tests: Mapping[int, Sequence[str]]) -> Iterator[bytes]:
+    """Yield a test item for each conversation: what its person replied, and three replies that are worth less."""
+    human = [turns[-1] for turns in tests.values()]
+    for number, (place, turns) in enumerate(tests.items()):
+        replies = {"human": human[number], "generic": _GENERIC, "random": human[number - 1], "echo": turns[-2]}
+        yield orjson.dumps({"id": f"c{place:04}", "turns": list(turns[:-1]), "replies": replies}) + b"\n"
 
 
 def _read(source: Path) -> list[list[_Turn]]:

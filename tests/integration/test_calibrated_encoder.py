@@ -72,7 +72,7 @@ def ready(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for seed, name in enumerate(("tiny", "other"), start=7):
         encoder = write_encoder(folder / name, weights=TinyEncoder.seeded(seed))
         commands += [
-            ("index", "encoder", "import", name, encoder),
+            ("index", "encoder", "add", name, encoder),
             ("index", "build", "chat", "--name", f"by-{name}", "--encoder", name, "--check-queries", "0"),
         ]
     for command in commands:

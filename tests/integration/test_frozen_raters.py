@@ -54,7 +54,7 @@ def with_rater(tmp_path_factory: pytest.TempPathFactory, network: str) -> Path:
     )
     for command in (
         ("log", "ingest", str(folder / "chat.jsonl"), "--log", "chat", "--language", "en"),
-        ("index", "encoder", "import", "tiny", str(encoder)),
+        ("index", "encoder", "add", "tiny", str(encoder)),
         (*TRAIN, "--network", network, *NETWORKS[network]),
     ):
         assert main(["--home", str(home), "--quiet", *command]) == 0
@@ -81,7 +81,7 @@ def test_lists_and_reports_name_network_and_encoder(trained: Home, network: str,
 
 def test_its_encoder_stays_as_long_as_a_rater_needs_it(trained: Home, tmp_path: Path) -> None:
     other = write_encoder(tmp_path / "other", weights=TinyEncoder.seeded(8))
-    assert trained("index", "encoder", "import", "tiny", other).code == 0
+    assert trained("index", "encoder", "add", "tiny", other).code == 0
     assert trained("artefacts", "gc", "encoder", "tiny", "--keep", "1").code == 0
     assert trained("judge", "score", "rater", "chat", TURNS[-1], "i drink tea .", "the cat").code == 0
 
@@ -161,4 +161,4 @@ def test_without_its_encoder_a_rater_says_what_it_needs(trained: Home) -> None:
     result = trained("judge", "score", "rater", "chat", TURNS[-1], "i drink tea .", "the cat")
     assert result.code != 0
     assert "the rater needs the encoder tiny@" in result.err
-    assert "refaug index encoder import NAME FOLDER" in result.err
+    assert "refaug index encoder add NAME FOLDER" in result.err

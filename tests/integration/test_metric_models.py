@@ -275,7 +275,7 @@ def test_an_encoder_of_the_home_is_that_of_its_folder(
     command: Home, ready: Path, web: TestClient, tmp_path: Path
 ) -> None:
     folder = write_encoder(tmp_path / "tiny", weights=TinyEncoder.seeded(3))
-    imported = command("index", "encoder", "import", "small", folder, "--json")
+    imported = command("index", "encoder", "add", "small", folder, "--json")
     assert imported.code == 0, imported.err
     by_path = scored(command, ready, "-m", f"bertscore:vectors={folder}")["scores"][0]
     shutil.rmtree(folder)
@@ -297,7 +297,7 @@ def test_an_encoder_of_the_home_encodes_a_text_once_for_commands_and_requests(
     command: Home, ready: Path, web: TestClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = write_encoder(tmp_path / "tiny", weights=TinyEncoder.seeded(4))
-    assert command("index", "encoder", "import", "once", folder).code == 0
+    assert command("index", "encoder", "add", "once", folder).code == 0
     first = scored(command, ready, "-m", "sentence-cosine:vectors=once")["scores"][0]
     (found,) = [line for line in command("admin", "doctor").out.splitlines() if " encodings " in line]
     assert re.search(r"encodings \w{12} +\d+ texts, 0\.\d MiB; 4\.0 GiB are allowed for all encoders", found)

@@ -60,7 +60,7 @@ def ready(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     ]
     (folder / "log.jsonl").write_text("".join(json.dumps(line) + "\n" for line in log))
     for command in (
-        ("index", "encoder", "import", "tiny", encoder),
+        ("index", "encoder", "add", "tiny", encoder),
         ("log", "ingest", folder / "log.jsonl", "--log", "chat"),
         ("index", "build", "chat", "--encoder", "tiny", "--check-queries", "0"),
     ):

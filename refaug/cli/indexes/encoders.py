@@ -22,28 +22,42 @@ if TYPE_CHECKING:
 _NameArgument = Annotated[str, typer.Argument(help="Name of the encoder.", metavar="ENCODER")]
 
 
-def import_command(
+def add_command(
     context: typer.Context,
     name: _NameArgument,
-    folder: Annotated[
-        Path,
+    source: Annotated[
+        str | None,
         typer.Argument(
-            help="A folder with tokenizer.json and model.onnx, or model.safetensors with a vector for each token; or "
-            "the file of the model."
+            help="A folder with tokenizer.json and model.onnx, or model.safetensors with a vector for each token; the "
+            "file of the model; or hub:OWNER/NAME or hub:OWNER/NAME@REVISION, a repository of the Hugging Face Hub.",
+            metavar="[FROM]",
         ),
-    ],
+    ] = None,
+    offline: Annotated[bool, typer.Option("--offline", help="Take what was fetched from the hub before.")] = False,
     publish: Annotated[bool, typer.Option(help="Publish the new version.")] = True,
     licence: Annotated[
         str | None, typer.Option(help="Its licence; by default that of its README.md or LICENSE.", metavar="NAME")
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Copy an encoder into the home, where metrics find it by its name."""
-    from refaug.scoring.home.encoders import import_encoder  # noqa: PLC0415  numpy
+    """Copy an encoder into the home, where metrics find it by its name.
 
-    encoders, cache = artefact_stores(context.obj)["encoder"], context.obj.cache
-    stored = import_encoder(encoders, cache, name, folder, publish=publish, licence=licence)
-    if publish:
+    Without FROM it comes from installed packages: all-minilm-l6-v2, which refaug-1 needs, or wordllama. One of a hub
+    stays at the commit that was fetched first, until another one is named, and has to have the same bytes.
+    """
+    from refaug.scoring.home.encoders import HUB, add_from_hub, add_packaged, import_encoder  # noqa: PLC0415  numpy
+
+    encoders, cache, is_new = artefact_stores(context.obj)["encoder"], context.obj.cache, True
+    if source is None:
+        stored, is_new = add_packaged(encoders, cache, name, publish=publish)
+    elif source.startswith(HUB):
+        repository = source.removeprefix(HUB)
+        stored, is_new = add_from_hub(
+            encoders, cache, name, repository, offline=offline, publish=publish, licence=licence
+        )
+    else:
+        stored = import_encoder(encoders, cache, name, Path(source), publish=publish, licence=licence)
+    if publish and is_new:
         record_act(context.obj, "publish", f"encoder {stored.spec.partition('#')[0]}")
     _show(stored, as_json=as_json)
 
@@ -52,7 +66,10 @@ def _show(stored: StoredEncoder, *, as_json: bool) -> None:
     if as_json:
         print_json(asdict(stored))
         return
-    print_facts(f"encoder {stored.spec}", {"dimensions": stored.dimensions, "size": format_amount(stored.bytes, "B")})
+    print_facts(
+        f"encoder {stored.spec}",
+        {"dimensions": stored.dimensions, "size": format_amount(stored.bytes, "B"), "licence": stored.licence},
+    )
 
 
 def calibrate_command(
@@ -99,22 +116,3 @@ def forget_command(
         print_json({"encoder": spec, "freed": freed})
     else:
         print_line(f"{format_amount(freed, 'B')} freed")
-
-
-def add_command(
-    context: typer.Context,
-    name: _NameArgument,
-    publish: Annotated[bool, typer.Option(help="Publish the new version.")] = True,
-    as_json: JsonFlag = False,
-) -> None:
-    """Copy a known encoder from the installed packages that ship it: all-minilm-l6-v2, which refaug-1 needs; wordllama.
-
-    Where it is published already, it stays as it is.
-    """
-    from refaug.scoring.home.encoders import add_packaged  # noqa: PLC0415  numpy
-
-    encoders, cache = artefact_stores(context.obj)["encoder"], context.obj.cache
-    stored, is_new = add_packaged(encoders, cache, name, publish=publish)
-    if publish and is_new:
-        record_act(context.obj, "publish", f"encoder {stored.spec.partition('#')[0]}")
-    _show(stored, as_json=as_json)

@@ -42,7 +42,7 @@ class ArtefactKind(StrEnum):
         "encoder",
         "encoders",
         "scoring.home.kinds:StoredEncoders",
-        "index encoder import NAME FOLDER",
+        "index encoder add NAME FOLDER",
     )
     HYBRID = (
         "hybrid",

@@ -196,7 +196,7 @@ def _source(places: Places, manifest: IndexManifest, encoder: str | None, thread
     if manifest.vectors.path:
         raise Usage(
             f"index {manifest.name} was built with an encoder in a folder, {manifest.vectors.path}",
-            remedy="vectors are kept of encoders of the home: refaug index encoder import NAME FOLDER, --encoder NAME",
+            remedy="vectors are kept of encoders of the home: refaug index encoder add NAME FOLDER, --encoder NAME",
             field="encoder",
         )
     return manifest.vectors

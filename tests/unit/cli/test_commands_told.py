@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import subprocess
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,16 +17,11 @@ from refaug.cli.server import kernels
 ROOT: Final = Path(__file__).parents[3]
 
 
-def of_the_makefile(*, has_encoder: bool) -> list[list[str]]:
-    text = (ROOT / "Makefile").read_text(encoding="utf-8")
-    variables = dict(re.findall(r"^(\w+) :?= (.+)$", text, re.MULTILINE))
-    variables |= {"BIN": "bin", "HOME_FOLDER": "home", "ENCODER": "all-minilm-l6-v2"}
-    for _ in range(3):  # variables of variables
-        text = re.sub(r"\$\((\w+)\)", lambda named: variables.get(named[1], named[0]), text)
-    text = re.sub(
-        r"\$\(if all-minilm-l6-v2,([^,()]*),?([^,()]*)\)", lambda either: either[1 if has_encoder else 2], text
-    )
-    return [shlex.split(line) for line in re.findall(r"^\tbin/refaug (.+?)(?: >.*)?$", text, re.MULTILINE)]
+def of_the_demo(*variables: str) -> list[list[str]]:
+    """Return the words of each command that `make demo` would run."""
+    run = ["make", "--dry-run", "--no-print-directory", "VENV=bin", "BIN=bin", *variables, "demo"]
+    printed = subprocess.run(run, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    return [shlex.split(line) for line in re.findall(r"^bin/refaug (.+?)(?: >.*)?$", printed, re.MULTILINE)]
 
 
 def read(words: list[str]) -> tuple[str, dict[str, Any]]:
@@ -38,8 +34,8 @@ def read(words: list[str]) -> tuple[str, dict[str, Any]]:
     return str(command.name), options
 
 
-BY_ENCODER, BY_WORDS = (of_the_makefile(has_encoder=has_encoder) for has_encoder in (True, False))
-UNATTENDED: Final = [*kernels.COMMANDS, *BY_ENCODER, *(words for words in BY_WORDS if words not in BY_ENCODER)]
+REAL, INVENTED = of_the_demo("ENCODER=all-minilm-l6-v2", "CONVERSATIONS=500"), of_the_demo("INVENTED=1")
+UNATTENDED: Final = [*kernels.COMMANDS, *REAL, *INVENTED]
 
 
 @pytest.mark.parametrize("words", UNATTENDED, ids=" ".join)
@@ -48,10 +44,14 @@ def test_a_command_that_is_run_unattended_has_its_options(words: list[str]) -> N
     assert name in words
 
 
-@pytest.mark.parametrize(("words", "own"), [(BY_ENCODER, "add"), (BY_WORDS, "vectors")], ids=["encoder", "words"])
-def test_the_makefile_runs_the_demo_from_log_to_self_play(words: list[list[str]], own: str) -> None:
-    commands = [read(line)[0] for line in words]
-    assert (words[0][:2], words[-1][:2]) == (["log", "demo"], ["bots", "check"])
-    assert {"ingest", own, "build", "score", "verify", "agreement", "play"} <= set(commands)
-    indexes = [line for line in words if line[:2] == ["index", "build"]]
-    assert ["--encoder" in line for line in indexes] == [own == "add"]
+@pytest.mark.parametrize(
+    ("words", "first", "own"),
+    [
+        (REAL, ["start", "--conversations", "500"], {"start"}),
+        (INVENTED, ["log", "demo"], {"ingest", "build", "agreement"}),
+    ],
+    ids=["real", "invented"],
+)
+def test_the_demo_goes_from_dialogues_to_self_play(words: list[list[str]], first: list[str], own: set[str]) -> None:
+    assert (words[0][: len(first)], words[-1][:2]) == (first, ["bots", "check"])
+    assert own | {"score", "verify", "rater", "play"} <= {read(line)[0] for line in words}

@@ -31,7 +31,7 @@ MOVED: Final = {
     "doctor": "admin doctor",
     "encoder add": "index encoder add",
     "encoder forget": "index encoder forget",
-    "encoder import": "index encoder import",
+    "encoder import": "index encoder add",
     "hybrid evaluate": "agreement hybrid",
     "hybrid fit": "train hybrid",
     "hybrid score": "judge score hybrid",
@@ -112,6 +112,8 @@ def test_a_command_of_before_is_there_with_all_its_options(old: str) -> None:
     options = set(OLD[old])
     if path == "compare":
         options -= {"SIGNATURE"}  # FIRST and SECOND are files or signatures
+    if path == "index encoder add":
+        options -= {"FOLDER"}  # FROM is a folder, a file, or a repository of a hub
     assert options - options_of(path) == set()
 
 

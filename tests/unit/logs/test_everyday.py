@@ -39,7 +39,7 @@ TALKS: dict[str, Any] = {
 def written(tmp_path: Path, content: object) -> tuple[EverydayDialogues, list[dict[str, Any]], bytes]:
     source, target = tmp_path / "dataset.json", tmp_path / "out" / "log.jsonl"
     source.write_text(json.dumps(content))
-    report = write_dialogues(source, target, Silent())
+    report = write_dialogues(source, target, tmp_path / "items.jsonl", Silent())
     raw = target.read_bytes()
     return report, [json.loads(line) for line in raw.splitlines()], raw
 
@@ -57,6 +57,7 @@ def test_turns_names_and_speakers_are_cleaned_and_counted(tmp_path: Path) -> Non
     }
     assert report == EverydayDialogues(
         conversations=5,
+        held_out=0,
         dialogues=5,
         turns=11,
         rules={
@@ -90,12 +91,43 @@ def test_another_layout_is_named_with_its_place(tmp_path: Path, content: object,
 def test_what_is_no_json_is_refused(tmp_path: Path) -> None:
     (tmp_path / "dataset.json").write_text('{"one": ')
     with pytest.raises(BadInput, match=r"dataset\.json"):
-        write_dialogues(tmp_path / "dataset.json", tmp_path / "log.jsonl", Silent())
+        write_dialogues(tmp_path / "dataset.json", tmp_path / "log.jsonl", tmp_path / "items.jsonl", Silent())
 
 
 def test_a_file_that_is_not_there_or_has_no_dialogue_is_refused(tmp_path: Path) -> None:
     with pytest.raises(NoSource, match=r"none\.json: not a file"):
-        write_dialogues(tmp_path / "none.json", tmp_path / "log.jsonl", Silent())
+        write_dialogues(tmp_path / "none.json", tmp_path / "log.jsonl", tmp_path / "items.jsonl", Silent())
     with pytest.raises(BadInput, match="no conversation of two speakers"):
         written(tmp_path, {"alone": TALKS["alone"]})
     assert list(tmp_path.glob("**/*.jsonl*")) == []
+
+
+def test_the_last_conversations_are_held_out_and_give_test_items(tmp_path: Path) -> None:
+    def talk(number: int, last: str) -> dict[str, Any]:
+        texts = ["Hi", f"a {number}", f"so you like the number {number}", f"yes I like {number} and more", last]
+        return {"messages": [said("ab"[place % 2], text) for place, text in enumerate(texts)]}
+
+    talks = {f"talk {number}": talk(number, "ok") for number in range(1, 20)} | {"short": TALKS["more"]}
+    report, dialogues, _ = written(tmp_path, talks)
+
+    assert (report.conversations, report.held_out, report.dialogues) == (18, 2, 18)
+    assert [row["id"] for row in dialogues] == [*(f"c{number:04}-1" for number in range(1, 18)), "c0020-1"]
+    items = [json.loads(line) for line in (tmp_path / "items.jsonl").read_text().splitlines()]
+    assert items == [
+        {
+            "id": f"c00{number}",
+            "turns": ["Hi", f"a {number}", f"so you like the number {number}"],
+            "replies": {
+                "human": f"yes I like {number} and more",
+                "generic": "what about you?",
+                "random": f"yes I like {other} and more",
+                "echo": f"so you like the number {number}",
+            },
+        }
+        for number, other in ((18, 19), (19, 18))
+    ]
+
+    few = write_dialogues(tmp_path / "dataset.json", tmp_path / "few.jsonl", tmp_path / "same.jsonl", Silent(), most=3)
+    assert (few.conversations, few.held_out, few.dialogues) == (3, 2, 3)
+    assert (tmp_path / "out" / "log.jsonl").read_bytes().startswith((tmp_path / "few.jsonl").read_bytes())
+    assert (tmp_path / "same.jsonl").read_bytes() == (tmp_path / "items.jsonl").read_bytes()

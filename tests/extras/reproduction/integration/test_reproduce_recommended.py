@@ -86,7 +86,7 @@ def test_figures_are_found_again_from_what_was_kept(
         sha256="0" * 64,
     )
     monkeypatch.setattr(recommended, "own_calibration", lambda: calibration)
-    assert home("index", "encoder", "import", "tiny", encoder).code == 0
+    assert home("index", "encoder", "add", "tiny", encoder).code == 0
 
     reports = list[dict[str, Any]]()
     for output in (tmp_path / "once", tmp_path / "again"):
@@ -137,7 +137,7 @@ def test_raters_are_made_once_and_agree_as_scipy_says(home: Home, data: Path, tm
         dialogues = [{"id": str(number), "turns": of_dialogue} for number, of_dialogue in enumerate(turns)]
         write_lines(tmp_path / "data" / "logs" / f"{log}.jsonl.gz", dialogues)
     encoder = write_encoder(tmp_path / "tiny", weights=TinyEncoder.seeded())
-    assert home("index", "encoder", "import", "tiny", encoder).code == 0
+    assert home("index", "encoder", "add", "tiny", encoder).code == 0
     command = ("agreement", "reproduce", "raters", "--data", tmp_path / "data", "--output", tmp_path / "out", *QUICK)
     command = (*command, "--preset", "small", "--epochs", "1")
     assert home(*command).code == 0
