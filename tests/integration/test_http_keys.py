@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
+from refusals import refusing
 from serving import client_of, migrated
 from starlette.testclient import TestClient
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
@@ -185,7 +186,7 @@ def test_each_process_has_all_places_of_the_setting(home: Settings) -> None:
         places = client.app.state.refaug.key_places
         for _ in range(3):
             places.take(ann)
-        with pytest.raises(TooMany, match="key a has 3 requests being answered already"):
+        with refusing(TooMany):
             places.take(ann)
 
 

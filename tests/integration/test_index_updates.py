@@ -20,6 +20,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from integration import reference
 from integration.conftest import ROOT, in_group
+from refusals import refusing
 
 from refaug.core.errors import CheckFailed
 from refaug.core.progress import Silent
@@ -593,7 +594,7 @@ def test_a_version_with_less_recall_is_refused_unless_it_masks_what_was_deleted(
     version = indexed.run("index", "update", "chat", "--no-publish")["index"].partition("@")[2]
     require_recall(indexed.places, "chat", version, 0.9, 0.9, Silent(), must_go=False)
     require_recall(indexed.places, "chat", version, 0.5, 0.9, Silent(), must_go=True)
-    with pytest.raises(CheckFailed, match=r"recall@15 is 0\.500, at least 0\.900 is required"):
+    with refusing(CheckFailed, "recall@15", "0.500", "0.900"):
         require_recall(indexed.places, "chat", version, 0.5, 0.9, Silent(), must_go=False)
     assert indexed.home("artefacts", "publish", "index", f"chat@{version}").code != 0
     assert indexed.home("artefacts", "publish", "index", f"chat@{version}", "--even-refused").code == 0
@@ -637,7 +638,7 @@ def test_an_update_does_not_make_a_damaged_version_look_whole(indexed):
     (indexed.folder() / "segments/0/vectors.faiss").unlink()
     indexed.ingest(1)
     result = indexed.home("index", "update", "chat")
-    assert (result.code, "vectors.faiss is missing" in result.err) == (3, True), result.out
+    assert (result.code, "vectors.faiss" in result.err) == (3, True), result.out
     assert indexed.home("index", "compact", "chat").code == 0
     indexed.require_as_anew(*EMBEDDING)
 

@@ -13,6 +13,7 @@ import orjson
 import pytest
 import torch
 from raters import tiny_model
+from refusals import refusing
 from scipy import stats
 
 from refaug.agreement.rater_agreement import RaterEvaluation, RaterEvaluationSettings, evaluate_rater
@@ -203,7 +204,7 @@ def test_each_question_is_asked_where_a_set_has_what_it_needs(rater: Rater) -> N
     ids=["nothing rated", "no utterance", "a blank utterance", "no gold", "no number"],
 )
 def test_nothing_to_compare_with_is_an_error_with_a_remedy(rater: Rater, items: list[Item]) -> None:
-    with pytest.raises(BadInput, match=f"nothing to compare {SPEC} with") as raised:
+    with refusing(BadInput, SPEC) as raised:
         found(rater, items)
     assert '"ratings"' in raised.value.remedy
 
@@ -288,12 +289,12 @@ def test_the_document_has_everything_and_is_json(rater: Rater) -> None:
     [
         ({"combines": ()}, "no way to combine"),
         ({"combines": ("first", "first")}, "named twice"),
-        ({"combines": ("median",)}, "combine: 'median'"),
-        ({"calibration": "yes"}, "cal='yes'"),
+        ({"combines": ("median",)}, "median"),
+        ({"calibration": "yes"}, "yes"),
         ({"draws": 0}, "draws: 0 is out of range"),
         ({"confidence": 1.0}, "confidence: 1 is out of range"),
     ],
 )
 def test_settings_that_mean_nothing_are_refused(wrong: dict[str, Any], told: str) -> None:
-    with pytest.raises(Usage, match=told):
+    with refusing(Usage, told):
         RaterEvaluationSettings(**wrong)

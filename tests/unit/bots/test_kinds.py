@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from indexes import built, home_of, pairs_of
+from refusals import refusing
 
 from refaug.bots.kinds import KINDS, BotSources, open_bot, parse_bot
 from refaug.bots.specification import DEFAULT_SEED, SEED, BotSpecification
@@ -37,21 +38,21 @@ def test_times_may_have_colons_and_spaces_are_dropped() -> None:
     [
         ("", "does not say from which", "bot:"),
         (":", "there is no kind of bot ''", "retrieval:INDEX,key=value,… with the keys mode, k, "),
-        ("retrievel:chat", "there is no kind of bot 'retrievel'", "exclude-log, after, before, seed"),
+        ("retrievel:chat", "retrievel", "exclude-log, after, before, seed"),
         ("retrieval:,k=2", "does not say from which index", "retrieval:INDEX"),
         ("retrieval:mode=bm25-utterance", "does not say from which index", "retrieval:INDEX"),
-        ("retrieval:chat,mode", "'mode' in 'retrieval:chat,mode' is not key=value", "mode=bm25-utterance"),
-        ("retrieval:chat,", "'' in 'retrieval:chat,' is not key=value", "mode=bm25-utterance"),
-        ("retrieval:chat,k=", "'k=' in 'retrieval:chat,k=' is not key=value", "mode=bm25-utterance"),
+        ("retrieval:chat,mode", "retrieval:chat,mode", "mode=bm25-utterance"),
+        ("retrieval:chat,", "retrieval:chat", "mode=bm25-utterance"),
+        ("retrieval:chat,k=", "retrieval:chat,k=", "mode=bm25-utterance"),
         ("retrieval:chat,K=2", "retrieval has no key 'K'", "mode, k, exclude-log, after, before, seed"),
         ("retrieval:chat,k=2,k=3", "k comes twice", "once"),
-        ("retrieval:chat,mode=bm25", "no mode is called 'bm25'", ", ".join(MODES)),
-        ("retrieval:chat,k=0", "k=0", "from 1 to 1,000"),
-        ("retrieval:chat,k=1001", "k=1001", "from 1 to 1,000"),
+        ("retrieval:chat,mode=bm25", "bm25", ", ".join(MODES)),
+        ("retrieval:chat,k=0", "k=0", "1,000"),
+        ("retrieval:chat,k=1001", "k=1001", "1,000"),
         ("retrieval:chat,k=2.0", "k=2.0", "a whole number"),
         ("retrieval:chat,k=²", "k=²", "a whole number"),
-        ("retrieval:chat,k=2,seed=-1", "seed=-1", "from 0 to 4,294,967,295"),
-        (f"retrieval:chat,k=2,seed={'9' * 5_000}", "seed=9", "from 0 to 4,294,967,295"),
+        ("retrieval:chat,k=2,seed=-1", "seed=-1", "4,294,967,295"),
+        (f"retrieval:chat,k=2,seed={'9' * 5_000}", "seed=9", "4,294,967,295"),
         ("retrieval:chat,after=noon", "after=noon is no time", "2026-11-20"),
     ],
 )
@@ -74,9 +75,9 @@ def test_a_bot_opens_its_source_and_refuses_what_it_lacks(index) -> None:
     assert opened == ["chat@1"]
     assert (bot.is_random, bot.provenance["k"]) == (True, "3")
     assert not open_bot(parse_bot("retrieval:chat"), sources).is_random
-    with pytest.raises(Usage, match="seed has no effect, since nothing is drawn"):
+    with refusing(Usage):
         open_bot(parse_bot("retrieval:chat,seed=4"), sources)
-    with pytest.raises(Usage, match="the index has no log 'mail'"):
+    with refusing(Usage, "mail"):
         open_bot(parse_bot("retrieval:chat,exclude-log=mail"), sources)
 
 

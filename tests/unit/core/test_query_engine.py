@@ -11,6 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from refusals import refusing
 
 from refaug.core import query_engine
 from refaug.core.errors import Conflict, Corrupt, RefaugError
@@ -73,7 +74,7 @@ def test_its_folder_goes_with_it_even_after_an_error(tmp_path):
     (tmp_path / "engine/left-by-a-kill").write_bytes(b"x")
     engine = QueryEngine(tmp_path / "engine", memory=1 << 28)
     assert not (tmp_path / "engine/left-by-a-kill").exists()
-    with pytest.raises(RefaugError, match="the log engine failed"), engine:
+    with refusing(RefaugError), engine:
         engine.run("SELECT nonsense")
     assert list(tmp_path.iterdir()) == []
 
@@ -84,22 +85,22 @@ def test_a_damaged_file_is_named_and_not_the_engine(engine, tmp_path):
     content = bytearray(path.read_bytes())
     content[4:40] = b"\xff" * 36  # the head of the first page
     path.write_bytes(content)
-    with pytest.raises(Corrupt, match="the log engine cannot read a file"):
+    with refusing(Corrupt):
         engine.run(f"SELECT sum(n) FROM {parquet([path])}")
     pq.write_table(pa.table({"m": [1]}), path)
-    with pytest.raises(Corrupt, match="Referenced column"):
+    with refusing(Corrupt):
         engine.run(f"SELECT n FROM {parquet([path])}")
 
 
 def test_a_missing_file_was_replaced_while_it_was_read(engine, tmp_path):
-    with pytest.raises(Conflict, match=r"gone\.parquet"):
+    with refusing(Conflict, "gone.parquet"):
         engine.run(f"SELECT * FROM {parquet([tmp_path / 'gone.parquet'])}")
-    with pytest.raises(Conflict, match=r"gone\.parquet"):
+    with refusing(Conflict, "gone.parquet"):
         list(engine.batches(f"SELECT * FROM {parquet([tmp_path / 'gone.parquet'])}"))
 
 
 def test_what_does_not_fit_into_memory_says_what_to_change(engine):
-    with pytest.raises(RefaugError, match=r"--memory"):
+    with refusing(RefaugError, "--memory"):
         engine.run("SELECT list(range), list(md5(range::VARCHAR)) FROM range(10_000_000)")
 
 

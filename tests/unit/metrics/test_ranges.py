@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from refusals import refusing
 
 from refaug.core.errors import BadInput, Usage
 from refaug.metrics.parameters import Range, RangeParameter
@@ -28,7 +29,7 @@ def test_what_is_no_range_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(Usage) as refused:
         PARAMETER.parse(text, "ruber")
     assert refused.value.message == f"ruber: range-ref cannot be {text!r}"
-    assert refused.value.remedy == "range-ref is auto, or two numbers, the lower first: 0.25..0.75"
+    assert all(fact in refused.value.remedy for fact in ("0.25", "0.75"))
 
 
 @given(NUMBER, NUMBER)
@@ -50,6 +51,6 @@ def test_scores_are_mapped_between_the_ends_and_clipped_outside(one: float, othe
 
 
 def test_ends_that_are_one_number_are_no_range() -> None:
-    with pytest.raises(BadInput, match=r"all replies get 0\.25, so that no score of them is lower") as refused:
+    with refusing(BadInput, "0.25") as refused:
         Range.of_ends(0.25, 0.25 + 1e-9, what="all replies")
     assert "norm=none" in refused.value.remedy

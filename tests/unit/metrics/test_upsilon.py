@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from refusals import refusing
 
 from refaug.core.errors import BadInput, Usage
 from refaug.metrics.base import NO_GOLD, NO_POSITIVE_WEIGHT, NO_REFERENCE, Level, Problem, References
@@ -321,5 +322,5 @@ def test_pairs_without_a_score_do_not_count_in_the_baseline(vectors: Path) -> No
     assert baseline(metric, ["sun", "zzz", "sun", "sun"], ["half", "sun", "zzz", "night"]) == pytest.approx(
         (np.sqrt(0.5) - 1) / 2
     )
-    with pytest.raises(BadInput, match="none of 1 random pairs has a score by greedy"):
+    with refusing(BadInput):
         baseline(metric, ["zzz"], ["sun"])

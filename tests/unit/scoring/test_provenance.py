@@ -7,6 +7,7 @@ from hashlib import sha256
 from typing import Any
 
 import pytest
+from refusals import refusing
 
 from refaug.core.errors import BadInput
 from refaug.core.records import Item
@@ -144,7 +145,7 @@ def test_batches_together_name_the_bots_of_all() -> None:
     assert together["reply_provenance"] == {"b": BOT}
     assert combine([first, third], ScoreSettings(draws=0))["reply_provenance"]["b"].startswith("mixed#")
     assert "reply_provenance" not in combine([third], ScoreSettings(draws=0))
-    with pytest.raises(BadInput, match=r"batches\[0\]\.reply_provenance\.c names what is no system of the batch"):
+    with refusing(BadInput, "batches[0].reply_provenance.c"):
         combine([{**first, "reply_provenance": {"c": BOT}}])
-    with pytest.raises(BadInput, match=r"batches\[0\]\.reply_provenance\.b is not a text, but 3"):
+    with refusing(BadInput, "batches[0].reply_provenance.b"):
         combine([{**first, "reply_provenance": {"b": 3}}])

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 from encoders import WORDS, TinyEncoder, write_encoder
+from refusals import refusing
 
 from refaug.core.errors import BadInput, Locked
 from refaug.core.vectors.encoders import EncoderConfig, OnnxEncoder, open_encoder
@@ -228,7 +229,7 @@ def test_numbers_that_are_not_finite_are_an_error_and_not_kept(tmp_path: Path) -
     weights.words[list(WORDS).index("tea") + 4] = np.nan
     folder, encodings = write_encoder(tmp_path / "tiny", weights=weights), encodings_in(tmp_path)
     encoder = keeping(folder, encodings)
-    with pytest.raises(BadInput, match=r"encoder tiny#\w+ gives numbers that are not finite for the text 'i like tea'"):
+    with refusing(BadInput, "i like tea"):
         encoder.sentence_vectors(["the cat", "i like tea"])
     assert encoder.kept is not None
     assert list(encoder.kept.get(["the cat", "i like tea"])) in (["the cat"], [])
@@ -346,7 +347,7 @@ def test_an_erasure_that_cannot_be_made_is_an_error(tmp_path: Path, monkeypatch:
     thread.start()
     held.wait(10)
     try:
-        with pytest.raises(Locked, match="cannot be deleted"):
+        with refusing(Locked):
             encodings.forget(["text 1"])
     finally:
         done.set()

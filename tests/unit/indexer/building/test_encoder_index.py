@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import random
-import re
 import shutil
 from collections import Counter, defaultdict
 
@@ -13,6 +12,7 @@ import pytest
 from encoders import TinyEncoder, write_encoder
 from indexes import add_to_log, build, home_of, pairs_of
 from plain_search import RawPair, merged
+from refusals import refusing
 
 from refaug.core.errors import BadInput, Conflict, MissingPart, NotFound, Usage
 from refaug.core.progress import Silent
@@ -95,7 +95,7 @@ def test_bm25_works_beside_an_encoder_and_its_dialog_mode_does_not(home):
             "i like tea",
             "i like tea !",
         )
-        with pytest.raises(Usage, match="keeps no vectors of responses"):
+        with refusing(Usage):
             index.search([pair], SearchSettings(mode="embedding-dialog"))
 
 
@@ -106,7 +106,7 @@ def test_replaced_encoder_is_refused_when_the_index_is_opened(home, tmp_path):
     try:
         shutil.rmtree(encoder)
         write_encoder(encoder, weights=TinyEncoder.seeded(seed=8))
-        with pytest.raises(Conflict, match="was built with the encoder"):
+        with refusing(Conflict):
             ReferenceIndex.open(places, "chat")
         shutil.rmtree(encoder)
         with pytest.raises((NotFound, BadInput, MissingPart)):
@@ -119,7 +119,7 @@ def test_replaced_encoder_is_refused_when_the_index_is_opened(home, tmp_path):
 def test_an_index_is_of_words_or_of_an_encoder(home):
     _, encoder, _ = home
     for wrong in ({"vectors": "glove", "encoder": encoder}, {}):
-        with pytest.raises(Usage, match="word vectors or from an encoder"):
+        with refusing(Usage):
             IndexOrder(name="chat", logs=("chat",), **wrong)
 
 
@@ -181,9 +181,9 @@ def test_an_index_is_built_with_an_encoder_of_the_home_and_needs_it(own):
     build(own, "again", vectors=None, encoder="small", check_queries=0)
     assert encoder_of(own, "again").encoded == 0
     shutil.rmtree(own.encoders.folder("small", own.encoders.current("small")))
-    with pytest.raises(NotFound, match=r"the index needs the encoder small@.*, which is not in this home"):
+    with refusing(NotFound):
         ReferenceIndex.open(own, "chat")
-    with pytest.raises(NotFound, match="'other'"):
+    with refusing(NotFound, "other"):
         build(own, "other", vectors=None, encoder="other")
 
 
@@ -216,7 +216,7 @@ def test_encoding_an_index_keeps_all_its_texts_and_goes_on_where_it_was(own, mon
 def test_encoding_needs_an_encoder_of_the_home(own, home):
     _, folder, _ = home
     build(own, "by-path", vectors=None, encoder=folder, check_queries=0)
-    with pytest.raises(Usage, match="was built with an encoder in a folder"):
+    with refusing(Usage):
         encode_index(own, "by-path", None, Silent())
     assert encode_index(own, "by-path", "small", Silent()).encoded > 0
 
@@ -358,7 +358,7 @@ def test_without_an_encoder_the_mode_is_refused_with_the_command(tmp_path):
     places = home_of(tmp_path / "home", made_log(3, 20), dict.fromkeys(WORDS, (1.0, 0.5)))
     build(places, check_queries=0)
     expected = "index chat has no encodings: build it with `refaug index build chat --name chat --encoder NAME`"
-    with pytest.raises(Usage, match=re.escape(expected)):
+    with refusing(Usage, expected):
         found_in(places, "encoder-utterance", 3)
 
 
@@ -387,5 +387,5 @@ def test_fused_references_are_those_with_the_largest_sums_of_reciprocal_ranks(tm
         shown = index.search(searched_items()[:1], SearchSettings(mode="fused", k=3))[0].references
         assert [one.more["rank"] for one in shown] == [1, 2, 3]
         assert len(list(index.neighbours("tea", SearchSettings(mode="fused")))) > 16
-    with pytest.raises(Usage, match="the mode fused finds no 201 references"):
+    with refusing(Usage, "201"):
         SearchSettings(mode="fused", k=201)

@@ -11,6 +11,7 @@ import pytest
 from encoders import WORDS, TinyEncoder, write_encoder
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from refusals import refusing
 
 from refaug.core.errors import Conflict
 from refaug.core.progress import Silent
@@ -149,7 +150,7 @@ def test_fewer_texts_than_a_stopped_run_had_are_refused(encoder: OnnxEncoder, tm
     texts = sentences(5_000)
     with pytest.raises(KeyboardInterrupt):
         encode_utterances(encoder, stopped(texts, 4_500), tmp_path / "vectors.npy", Silent())
-    with pytest.raises(Conflict, match=r"encoded 4,500 texts, but there are only 10 \(delete"):
+    with refusing(Conflict, "4,500"):
         encode_utterances(encoder, batches(texts[:10]), tmp_path / "vectors.npy", Silent())
 
 

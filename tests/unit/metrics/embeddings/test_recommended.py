@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from encoders import TinyEncoder, write_encoder, write_tokenizer
+from refusals import refusing
 from sacrebleu.metrics.chrf import CHRF
 
 from refaug.core.errors import MissingPart, Usage
@@ -210,13 +211,13 @@ def test_long_texts_cost_what_their_ngrams_cost(metric: Recommended) -> None:
 
 
 def test_without_its_encoder_the_error_says_how_to_get_it() -> None:
-    with pytest.raises(MissingPart, match="needs the encoder all-minilm-l6-v2") as caught:
+    with refusing(MissingPart) as caught:
         build("refaug-1")
     assert caught.value.remedy == "refaug index encoder add all-minilm-l6-v2"
 
 
 def test_another_encoder_is_refused_since_there_are_no_numbers_for_it(folder: Path) -> None:
-    with pytest.raises(Usage, match=r"no numbers for the encoder .* \(refaug index encoder calibrate"):
+    with refusing(Usage):
         build(f"refaug-1:encoder={folder}")
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from refusals import refusing
 
 from refaug.core.errors import Usage
 from refaug.metrics.base import NO_GOLD, NO_UTTERANCE, Floats, Level, References
@@ -135,7 +136,7 @@ def test_references_left_out_leave_the_utterance() -> None:
 
 def test_without_a_rater_nothing_is_scored_and_the_remedy_is_named() -> None:
     metric = build("rater:target=reply")
-    with pytest.raises(Usage, match="metric `rater` needs a rater: pass rater:model=NAME") as raised:
+    with refusing(Usage, "rater") as raised:
         metric.prepare([])
     assert raised.value.remedy == "refaug artefacts list rater"
 

@@ -1,6 +1,7 @@
 """The published sizes, and the power that simulation finds at them."""
 
 import pytest
+from refusals import refusing
 from statsmodels.stats.power import NormalIndPower
 
 from refaug.core.errors import Usage
@@ -66,11 +67,11 @@ def test_votes_of_the_same_person_count_for_less():
 
 
 def test_designs_without_sense_are_refused():
-    with pytest.raises(Usage, match="a difference of 0"):
+    with refusing(Usage):
         ratings_needed(0)
-    with pytest.raises(Usage, match=r"a win rate of 0\.5"):
+    with refusing(Usage, "0.5"):
         votes_needed(0.5)
-    with pytest.raises(Usage, match="power cannot be 1"):
+    with refusing(Usage):
         ratings_needed(1.0, power=1.0)
-    with pytest.raises(Usage, match="a correlation of 2"):
+    with refusing(Usage):
         design_effect(3, 2)

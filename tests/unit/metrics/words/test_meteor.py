@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nltk.translate.meteor_score import meteor_score, single_meteor_score
+from refusals import refusing
 from safeguards import require
 from wordnet import DEBIAN_WORDNET, EXCEPTIONS, MEANINGS, Meaning, NltkReader, write_wordnet
 
@@ -127,7 +128,7 @@ def test_a_missing_file_is_named_with_the_remedies(tmp_path: Path, missing: str)
 
 @pytest.mark.parametrize("path", ["nowhere", "nul\0here"])
 def test_a_folder_that_is_not_there_is_not_found(tmp_path: Path, path: str) -> None:
-    with pytest.raises(NotFound, match="no WordNet in"):
+    with refusing(NotFound):
         WordNet.open(tmp_path / path)
 
 
@@ -135,14 +136,14 @@ def test_files_that_do_not_belong_together_are_corrupt(tmp_path: Path) -> None:
     write_wordnet(tmp_path / "w")
     data = (tmp_path / "w" / "data.noun").read_text()
     (tmp_path / "w" / "data.noun").write_text("x" + data)
-    with pytest.raises(Corrupt, match=r"data\.noun of WordNet is not as it should be at offset"):
+    with refusing(Corrupt, "data.noun"):
         WordNet.open(tmp_path / "w").synsets("dog")
     (tmp_path / "w" / "data.noun").write_text(data[:100])
-    with pytest.raises(Corrupt, match=r"data\.noun of WordNet"):
+    with refusing(Corrupt, "data.noun"):
         WordNet.open(tmp_path / "w").synsets("mouse")
     (tmp_path / "w" / "index.verb").write_text("buy v one 0 1 0 00000077\nbegin v\n")
     for word in ("buy", "begin"):
-        with pytest.raises(Corrupt, match=r"index\.verb of WordNet is not as it should be at the line of"):
+        with refusing(Corrupt, "index.verb"):
             WordNet.open(tmp_path / "w").synsets(word)
 
 
@@ -199,7 +200,7 @@ def test_alpha_beta_and_gamma_act_as_published() -> None:
 def test_case_can_be_kept_where_the_tokenizer_keeps_it() -> None:
     assert score("meteor:wordnet=none,tok=13a", "Red tea", ["red tea"]) < 0.5
     assert score("meteor:wordnet=none,tok=13a,case=lc", "Red tea", ["red tea"]) == pytest.approx(1 - 0.5 / 8)
-    with pytest.raises(Usage, match="lower-case by itself"):
+    with refusing(Usage):
         build("meteor:wordnet=none,case=mixed")
 
 

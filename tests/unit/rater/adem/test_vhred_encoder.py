@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from refusals import refusing
 from vhreds import VOCABULARY, PlainVhred, plain_divergence, tiny_vhred_network
 
 from refaug.core.errors import Usage
@@ -137,10 +138,10 @@ def test_paper_sizes_are_the_published_ones() -> None:
     ("setting", "message"),
     [
         ({"embedding": 0}, "a vhred's embedding is 0"),
-        ({"vocabulary": 70_000}, "a vhred's vocabulary is 70000"),
-        ({"cell": "lstm"}, "a vhred's cell is 'lstm'"),
+        ({"vocabulary": 70_000}, "70000"),
+        ({"cell": "lstm"}, "lstm"),
     ],
 )
 def test_impossible_sizes_are_refused(setting: dict[str, object], message: str) -> None:
-    with pytest.raises(Usage, match=message):
+    with refusing(Usage, message):
         VhredConfig(**setting)  # type: ignore[arg-type]

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from indexes import add_to_log, build, home_of, pairs_of
 from plain_search import RawPair
+from refusals import refusing
 from safeguards import mostly_slow
 
 from refaug.core.errors import BadInput, Conflict, Usage
@@ -115,7 +116,7 @@ def test_it_is_the_mean_over_pairs_of_different_pairs_and_dialogues(
     if values:
         require_mean(measured(places), values)
     else:
-        with pytest.raises(BadInput, match="no two pairs of different dialogues"):
+        with refusing(BadInput):
             measured(places)
 
 
@@ -172,7 +173,7 @@ def test_an_index_of_which_most_is_one_dialogue_gives_fewer_pairs(tmp_path: Path
 def test_an_index_of_one_dialogue_has_none(tmp_path: Path) -> None:
     places = home_of(tmp_path, [RawPair("chat", "d", str(n), f"tea {n}", "milk") for n in range(9)], VECTORS)
     build(places)
-    with pytest.raises(BadInput, match=r"index chat@.* has no two pairs of different dialogues"):
+    with refusing(BadInput):
         measured(places)
     assert kept(places) == []
 
@@ -180,7 +181,7 @@ def test_an_index_of_one_dialogue_has_none(tmp_path: Path) -> None:
 def test_where_all_responses_are_alike_there_is_nothing_left_to_score(tmp_path: Path) -> None:
     places = home_of(tmp_path, pairs_of(*((f"tea {n}", "milk") for n in range(9))), VECTORS)
     build(places)
-    with pytest.raises(BadInput, match=r"score 1 by rouge-1: a good reply cannot be told"):
+    with refusing(BadInput):
         based(places)
     assert kept(places) == []
 
@@ -192,7 +193,7 @@ def test_the_largest_one_is_that_of_the_catalogue() -> None:
 
 
 def test_a_metric_without_a_weighted_form_is_refused(places: Places) -> None:
-    with pytest.raises(Usage, match="cider has no υ form"):
+    with refusing(Usage):
         measured(places, "cider")
 
 
@@ -336,7 +337,7 @@ def test_it_is_no_version_stays_when_versions_go_and_goes_with_the_index(places:
     assert places.indexes.versions("chat") == [second]
     assert places.indexes.names() == ["chat"]
     assert file.exists()
-    with places.indexes.open("chat"), pytest.raises(Conflict, match="in use"):
+    with places.indexes.open("chat"), refusing(Conflict):
         places.indexes.delete("chat")
     places.indexes.delete("chat")
     assert not file.parent.parent.exists()

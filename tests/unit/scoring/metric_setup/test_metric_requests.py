@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from engines import home_with_versions
+from refusals import refusing
 
 from refaug.core.errors import MissingPart, NotAllowed, Usage
 from refaug.core.home import Settings
@@ -86,7 +87,7 @@ def test_a_file_that_may_not_be_named_stops_it() -> None:
     def refuse(name: str) -> Path:
         raise NotAllowed(f"not {name}")
 
-    with pytest.raises(NotAllowed, match="not /etc/passwd"):
+    with refusing(NotAllowed, "etc/passwd"):
         resolve_files(["bleu:tok=sentencepiece:/etc/passwd"], refuse)
 
 
@@ -123,12 +124,12 @@ def test_requests_share_metrics_that_name_no_file_and_mistakes_are_named_each_ti
     (open_b,), (open_b_again,) = metrics_of(["upsilon-chrf"], None), metrics_of(["upsilon-chrf"], None)
     assert open_b is not open_b_again
     for _ in range(2):
-        with pytest.raises(Usage, match="no parameter 'm'"):
+        with refusing(Usage):
             metrics_of(["bleu:m=3"], None)
 
 
 def test_scores_by_refaug_1_without_its_encoder_name_the_command_and_another_metric(tmp_path: Path) -> None:
-    with pytest.raises(MissingPart, match="needs the encoder all-minilm-l6-v2, and this home does not") as caught:
+    with refusing(MissingPart) as caught:
         chosen_metrics(["refaug-1"], [], ModelRegistry(Settings(home=tmp_path)))
     assert caught.value.remedy == (
         "refaug index encoder add all-minilm-l6-v2; or name a metric that needs no encoder, such as upsilon-bleu"

