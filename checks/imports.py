@@ -41,7 +41,7 @@ OF_OPERATIONS: Final = (
     "refaug.scoring.items",
     "refaug.scoring.settings",
     "refaug.scoring.settings",
-    "refaug.extras.conversations.selfplay.start_source",
+    "refaug.extras.conversations.selfplay.rules",
     "refaug.tables.table_request",
     "refaug.indexer.search.search_settings",
     "refaug.logs.reading.sources",

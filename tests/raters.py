@@ -13,9 +13,9 @@ import torch
 from refaug.core.progress import Progress, Silent
 from refaug.core.text.sentencepiece_tokenizer import open_sentencepiece
 from refaug.core.text.tokenizer_training import TokenizerTraining, train_sentencepiece
+from refaug.rater.nn.build import task_of
 from refaug.rater.nn.checkpoint import NNRater
 from refaug.rater.nn.model import BiGRURater, RaterConfig
-from refaug.rater.nn.train import task_of
 from refaug.rater.rating import Rater
 from refaug.rater.training.examples import ExampleCorpus, Examples, ExampleSettings
 from refaug.rater.training.loop import OnEpoch, OnNow, TrainConfig, TrainingCourse, run

@@ -1,4 +1,4 @@
-"""Clusters as the core sees them, without Ray: their addresses, and the loss of a process on one.
+"""Clusters as the core sees them, without Ray: their addresses, processes lost on one, shards that are open there.
 
 An address is `HOST:PORT`, `auto` for the cluster that this machine belongs to, or `local`.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import socket
+from dataclasses import dataclass
 from typing import Any, Final
 
 from refaug.core.errors import Unavailable, Usage
@@ -67,3 +68,15 @@ def _port(address: str) -> int:
 
 class MemberLost(Unavailable):
     """A process of a group has died, with its machine or alone."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShardState:
+    """How a shard is: the number of its processes, of those that answer, and of the machines that have one of these."""
+
+    index: str
+    shard: str
+    replicas: int
+    alive: int
+    machines: int
+    silent: tuple[str, ...] = ()  # the machines on which the others were started

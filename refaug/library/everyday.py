@@ -15,8 +15,8 @@ from refaug.core.files import read_json, write_json
 from refaug.core.home import Settings
 from refaug.core.progress import Progress
 from refaug.logs.everyday import NAME, PACKAGE, write_dialogues
-from refaug.operations.build_index import BuildIndex
-from refaug.operations.logs.ingest_log import IngestLog
+from refaug.operations.indexes import BuildIndex
+from refaug.operations.logs import IngestLog
 from refaug.operations.train_vectors import TrainVectors
 
 ENCODER: Final = "all-minilm-l6-v2"

@@ -13,7 +13,7 @@ from refaug.library.engine import engine_of
 from refaug.library.inputs import to_list, to_rows
 from refaug.library.results.parts import ArtefactVersions
 from refaug.library.results.ratings import Ratings
-from refaug.operations.references.rate_candidates import RateCandidates
+from refaug.operations.references import RateCandidates
 from refaug.rater.rating_settings import Combine, RatingSettings
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from refaug.library.engine import Engine, engine_of
 from refaug.library.inputs import parse_rows, to_rows
 from refaug.library.results.parts import ArtefactVersions, ItemProblem
 from refaug.library.results.referenced_items import ReferencedItem, ReferencedItems
-from refaug.operations.references.find_references import RetrievalOptions
+from refaug.operations.references import RetrievalOptions
 from refaug.scoring.items import BadItem
 from refaug.scoring.settings import AugmentSettings
 

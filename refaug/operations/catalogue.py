@@ -12,22 +12,22 @@ from refaug.core.text.messages import suggestion
 from refaug.operations.operation import Operation
 
 OPERATIONS: Final[Mapping[str, str]] = {
-    "ingest": "refaug.operations.logs.ingest_log:IngestLog",
-    "index-build": "refaug.operations.build_index:BuildIndex",
-    "index-update": "refaug.operations.update_index:UpdateIndex",
-    "index-compact": "refaug.operations.compact_index:CompactIndex",
-    "index-encode": "refaug.operations.encode_index:EncodeIndex",
+    "ingest": "refaug.operations.logs:IngestLog",
+    "index-build": "refaug.operations.indexes:BuildIndex",
+    "index-update": "refaug.operations.indexes:UpdateIndex",
+    "index-compact": "refaug.operations.indexes:CompactIndex",
+    "index-encode": "refaug.operations.indexes:EncodeIndex",
     "vectors": "refaug.operations.train_vectors:TrainVectors",
-    "replies": "refaug.operations.bots.reply_to_items:ReplyToItems",
-    "rater-train": "refaug.operations.training.train_rater:TrainRater",
-    "erase": "refaug.operations.logs.erase:Erase",
-    "nightly": "refaug.operations.logs.run_night:RunNight",
-    "references": "refaug.operations.references.find_references:FindReferences",
-    "rate": "refaug.operations.references.rate_candidates:RateCandidates",
-    "freeze": "refaug.operations.references.freeze_set:FreezeSet",
+    "replies": "refaug.operations.replies:ReplyToItems",
+    "rater-train": "refaug.operations.training:TrainRater",
+    "erase": "refaug.operations.logs:Erase",
+    "nightly": "refaug.operations.logs:RunNight",
+    "references": "refaug.operations.references:FindReferences",
+    "rate": "refaug.operations.references:RateCandidates",
+    "freeze": "refaug.operations.references:FreezeSet",
     "score": "refaug.operations.score:Score",
     "meta": "refaug.operations.agreement:MeasureAgreement",
-    "gc": "refaug.operations.remove_versions:RemoveVersions",
+    "gc": "refaug.operations.indexes:RemoveVersions",
 }
 
 

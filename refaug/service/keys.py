@@ -4,6 +4,10 @@ A token is `refaug_<id>_<secret>`. The id finds the row. Only the SHA-256 of the
 passwords that can be guessed, and a secret of 256 random bits cannot. A web process holds all keys in memory and
 reloads them every second, so that a request never waits for the database, and a revoked key is refused everywhere
 within two seconds.
+
+The epoch of rights is a file of the home that changes with every key made or revoked: a process that finds another
+epoch reads all keys at once. Where the servers of one database have several homes, the second alone bounds what they
+know.
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Final, Self
@@ -25,13 +30,38 @@ from sqlalchemy import Row, or_, select
 from sqlalchemy.exc import IntegrityError
 
 from refaug.core.errors import BadInput, Conflict, NoKey, NotAllowed, NotFound, RefaugError, TooMany, Unavailable
-from refaug.core.files import NAME, require_name
+from refaug.core.files import NAME, make_folder, require_name, unique_suffix, write_aside
+from refaug.core.home import Settings
 from refaug.core.memory import BoundedCache
 from refaug.service.audit import ANONYMOUS_NAME, add_row, user_of_machine
 from refaug.service.database.database import Database, time_of, time_text
 from refaug.service.database.migrations.tables import KEYS
-from refaug.service.rights_epoch import RightsEpoch
 from refaug.service.scopes import Scope
+
+_FILE: Final = ".rights"
+
+
+class RightsEpoch:
+    """The epoch of one home."""
+
+    def __init__(self, home: Settings) -> None:
+        self._path = home.home / _FILE
+
+    def advance(self) -> None:
+        """Let all processes read keys anew; a home that takes no file leaves them to do so by themselves."""
+        with suppress(OSError, RefaugError):
+            make_folder(self._path.parent)
+            with write_aside(self._path) as file:
+                file.write(f"{unique_suffix()}\n".encode())
+
+    def stamp(self) -> tuple[int, ...]:
+        """Return what differs between two epochs."""
+        try:
+            status = self._path.stat()
+        except OSError:
+            return ()
+        return status.st_ino, status.st_mtime_ns
+
 
 log = logging.getLogger(__name__)
 

@@ -39,7 +39,7 @@ _SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0,
 _ITEMS: Final = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1_024.0)
 
 if TYPE_CHECKING:
-    from refaug.indexer.search.shard_state import ShardState
+    from refaug.core.clusters import ShardState
 
 log = logging.getLogger(__name__)
 

@@ -24,7 +24,7 @@ from refaug.core.home import RESTORING, Settings
 from refaug.core.progress import Silent
 from refaug.logs.deletion import delete, delete_log
 from refaug.logs.store import StoredLog
-from refaug.operations.logs.cleaning_options import CleaningOptions
+from refaug.operations.logs import CleaningOptions
 from refaug.service.backup.backing_up import back_up
 from refaug.service.backup.backup_files import MANIFEST, ROWS
 from refaug.service.database.database import Database

@@ -35,7 +35,7 @@ from refaug.indexer.manifest import IndexManifest
 from refaug.logs.deletion import delete
 from refaug.logs.manifest import LogManifest
 from refaug.logs.store import StoredLog
-from refaug.operations.logs.run_night import NightLimits, RunNight
+from refaug.operations.logs import NightLimits, RunNight
 from refaug.scoring.home.encoders import import_encoder
 from refaug.scoring.home.stored_artefacts import stored_artefacts
 from refaug.scoring.reference_sets.set_store import ReferenceSets

@@ -18,7 +18,7 @@ from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.home import Settings
 from refaug.core.options.describing import options_of
 from refaug.core.options.kinds import ChoiceKind
-from refaug.operations.references.freeze_set import FreezeSet
+from refaug.operations.references import FreezeSet
 from refaug.rater.nn.checkpoint import save_rater
 from refaug.scoring.reference_sets.set_manifest import Purpose
 

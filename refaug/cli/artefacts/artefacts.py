@@ -224,7 +224,7 @@ def gc_command(
         raise Usage("gc needs a kind and a name", remedy="refaug artefacts gc KIND NAME, or --store LOCATION")
     if {"grace", "erased"} & typed:
         raise Usage("--grace and --erased are about a store", remedy="name it with --store, or leave them out")
-    from refaug.scoring.reference_sets.set_pins import pinned_versions  # noqa: PLC0415
+    from refaug.scoring.reference_sets.set_store import pinned_versions  # noqa: PLC0415
 
     stored = stored_artefacts(context.obj, kind)
     _only_name("gc", name, "--keep says how many versions stay")

@@ -125,7 +125,7 @@ def fetch_command(
 ) -> None:
     """Bring a version here, the newest one by default; an interrupted fetch goes on, and every hash is checked."""
     from refaug.scoring.home.shared_store import fetch_into  # noqa: PLC0415
-    from refaug.scoring.reference_sets.set_pins import pinned_versions  # noqa: PLC0415
+    from refaug.scoring.reference_sets.set_store import pinned_versions  # noqa: PLC0415
 
     def pins(name: str) -> Mapping[str, list[str]]:
         return pinned_versions(context.obj, kind, name)

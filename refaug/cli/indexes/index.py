@@ -13,8 +13,7 @@ from refaug.cli.shared.field_options import with_options
 from refaug.cli.shared.index_options import connected
 from refaug.cli.shared.progress import display_progress
 from refaug.core.errors import CheckFailed
-from refaug.operations.build_index import BuildIndex, named_encoder
-from refaug.operations.encode_index import EncodeIndex
+from refaug.operations.indexes import BuildIndex, EncodeIndex, named_encoder
 
 if TYPE_CHECKING:
     from refaug.indexer.building.plan import Limits

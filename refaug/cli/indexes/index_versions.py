@@ -13,8 +13,7 @@ from refaug.cli.shared.database import record_act
 from refaug.cli.shared.field_options import with_options
 from refaug.cli.shared.progress import ProgressDisplay, display_progress
 from refaug.core.errors import Usage
-from refaug.operations.compact_index import CompactIndex
-from refaug.operations.update_index import UpdateIndex
+from refaug.operations.indexes import CompactIndex, UpdateIndex
 
 if TYPE_CHECKING:
     from refaug.core.home import Settings

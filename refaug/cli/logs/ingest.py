@@ -14,7 +14,7 @@ from refaug.cli.shared.output import JsonFlag, count_of, print_facts, print_json
 from refaug.cli.shared.progress import display_progress
 from refaug.core.home import Settings
 from refaug.logs.ingest.ingest import IngestReport, ingest
-from refaug.operations.logs.ingest_log import IngestLog
+from refaug.operations.logs import IngestLog
 
 
 @with_options

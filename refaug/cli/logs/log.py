@@ -21,7 +21,7 @@ from refaug.core.records import Pair
 from refaug.logs.deletion import delete, delete_log
 from refaug.logs.pairs import SharedSettings, shared_utterances
 from refaug.logs.store import StoredLog, list_logs, statistics
-from refaug.operations.logs.erase import DeletionOptions
+from refaug.operations.logs import DeletionOptions
 
 NameArgument = Annotated[str, typer.Argument(help="Name of the log.", metavar="LOG")]
 

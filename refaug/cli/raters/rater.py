@@ -23,7 +23,7 @@ from refaug.core.errors import Usage
 from refaug.core.files import read_json
 from refaug.core.home import Settings
 from refaug.core.progress import Progress
-from refaug.operations.training.train_rater import TrainRater
+from refaug.operations.training import TrainRater
 from refaug.scoring.settings import MAX_CONFIDENCE, MAX_DRAWS, MIN_CONFIDENCE
 
 if TYPE_CHECKING:

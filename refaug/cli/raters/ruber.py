@@ -16,7 +16,7 @@ from refaug.cli.shared.progress import display_progress
 from refaug.cli.shared.score_options import StrictFlag, report_problems, require_all
 from refaug.core.errors import Usage
 from refaug.core.progress import Progress
-from refaug.operations.training.train_ruber import TrainRuber
+from refaug.operations.training import TrainRuber
 from refaug.scoring.items import BadItem, read_items
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from refaug.cli.shared.item_inputs import ItemInputs
 from refaug.cli.shared.output import print_json_line
 from refaug.cli.shared.progress import display_progress
 from refaug.cli.shared.score_options import StrictFlag, report_problems, require_all
-from refaug.operations.references.find_references import FindReferences
+from refaug.operations.references import FindReferences
 from refaug.scoring.items import BadItem
 
 

@@ -13,7 +13,7 @@ from refaug.cli.shared.item_inputs import ItemInputs
 from refaug.cli.shared.output import print_json_line
 from refaug.cli.shared.progress import display_progress
 from refaug.cli.shared.score_options import StrictFlag, report_problems, require_all
-from refaug.operations.bots.reply_to_items import ReplyToItems
+from refaug.operations.replies import ReplyToItems
 from refaug.scoring.items import BadItem, item_json
 from refaug.scoring.settings import WithoutReply
 

@@ -19,7 +19,7 @@ from refaug.core.errors import RefaugError
 from refaug.core.home import Settings
 from refaug.core.records import Item
 from refaug.operations.item_sources import TableOptions
-from refaug.operations.references.freeze_set import FreezeSet
+from refaug.operations.references import FreezeSet
 from refaug.operations.scoring_options import ScoringOptions
 from refaug.scoring.items import BadItem, item_rows, read_items
 from refaug.tables.table_request import TableRequest

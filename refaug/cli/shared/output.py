@@ -17,8 +17,7 @@ import typer
 from refaug.core.errors import NoSource, RefaugError, StorageFull, Usage
 from refaug.core.files import storage_errors
 from refaug.core.text.normalisation import make_printable
-from refaug.scoring.home.descriptions import Description, FactList
-from refaug.tables.reports.table import Table
+from refaug.tables.reports.table import Description, FactList, Table
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for machines.")]
 MemoryOption = Annotated[

@@ -15,8 +15,7 @@ from refaug.extras.conversations.options import (
     Target,
     TurnReferences,
 )
-from refaug.extras.conversations.selfplay.rules import SelfPlayRules
-from refaug.extras.conversations.selfplay.start_source import EMPTY, FILE, parse_start
+from refaug.extras.conversations.selfplay.rules import EMPTY, FILE, SelfPlayRules, parse_start
 from refaug.operations.operation import Name, Operation, OwnedOperation, Text, Threads
 from refaug.operations.scoring_options import ReferenceOptions, within
 

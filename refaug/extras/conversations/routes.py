@@ -17,14 +17,13 @@ from refaug.extras.conversations.reading import BadConversation, Conversation, u
 from refaug.extras.conversations.selfplay.stored import open_self_play
 from refaug.extras.conversations.talks import played_conversations
 from refaug.service.scopes import Scope
-from refaug.service.web.added_routes import AddedRoutes
 from refaug.service.web.answers import large_json_response
 from refaug.service.web.connection.body import body_of, request_body
 from refaug.service.web.dependencies import count_items, requires, while_connected
 from refaug.service.web.openapi import errors
 from refaug.service.web.problems import BadRequest
 from refaug.service.web.schemas.common import STRICT, OnErrorField, Problems, ResponseModel
-from refaug.service.web.state import ServiceState, state_of
+from refaug.service.web.state import AddedRoutes, ServiceState, state_of
 
 # ── Bodies and answers ────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -9,9 +9,8 @@ from typing import Annotated, Any, Final
 
 from refaug.core.artefacts.version_locks import HeldVersion
 from refaug.core.options.declaring import Doc
-from refaug.scoring.home.descriptions import Description, FactList
 from refaug.scoring.home.stored_artefacts import ShownVersion, StoredArtefacts, VersionFacts
-from refaug.tables.reports.table import Table
+from refaug.tables.reports.table import Description, FactList, Table
 
 _OTHER: Final = {"common": "published form", "fold": "icpt:common"}  # the column of the other intercept
 _FORM_BESIDE: Final = {"common": "fold", "fold": "common"}

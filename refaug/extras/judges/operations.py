@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from refaug.core.options.declaring import Argument, Doc, Ge, Gt, Le, Length, Lt, Metavar
 from refaug.core.options.decoding import Options
 from refaug.operations.operation import Name, Seed, Spec, Text, Threads
-from refaug.operations.training.training_options import Count, Few, NetworkOptions
+from refaug.operations.training import Count, Few, NetworkOptions
 
 if TYPE_CHECKING:
     from refaug.rater.adem.pretraining.build import ExcludedFile, VhredOrder

@@ -14,9 +14,8 @@ from refaug.core.artefacts.version_locks import HeldVersion
 from refaug.core.errors import Conflict, Corrupt, NotFound
 from refaug.core.files import read_json
 from refaug.core.options.declaring import Doc
-from refaug.scoring.home.descriptions import Description, FactList
 from refaug.scoring.home.stored_artefacts import ShownVersion, StoredArtefacts, VersionFacts
-from refaug.tables.reports.table import Table
+from refaug.tables.reports.table import Description, FactList, Table
 
 if TYPE_CHECKING:
     from refaug.indexer.manifest import IndexManifest

@@ -23,7 +23,7 @@ from refaug.core.home import Settings
 from refaug.core.installation import load
 from refaug.core.options.declaring import Doc
 from refaug.metrics.specification import Specification, named_models
-from refaug.scoring.home.descriptions import Description, FactList
+from refaug.tables.reports.table import Description, FactList
 
 # ── Which fitted judges and hybrids need which versions of other artefacts: those that they were fitted with ──────────
 #

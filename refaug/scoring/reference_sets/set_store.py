@@ -1,11 +1,14 @@
-"""The store of frozen reference sets: freezing, deriving, opening and withdrawing them."""
+"""The store of frozen reference sets: freezing, deriving, opening and withdrawing them.
+
+Their scores can be made anew only while the versions that they name are at hand: these are pinned.
+"""
 
 from __future__ import annotations
 
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -17,8 +20,9 @@ import orjson
 from refaug.core import files
 from refaug.core.artefacts.archives import COPY_AGAIN
 from refaug.core.artefacts.versions import report_change
-from refaug.core.errors import BadInput, Conflict, Corrupt, DamagedSource, NotFound, Usage, Withdrawn
+from refaug.core.errors import BadInput, Conflict, Corrupt, DamagedSource, NotFound, RefaugError, Usage, Withdrawn
 from refaug.core.files import storage_errors
+from refaug.core.home import Settings
 from refaug.core.processes.live_file import LiveFile
 from refaug.core.progress import Progress, Silent
 from refaug.core.records import Item
@@ -280,3 +284,23 @@ class ReferenceSets:
                 return False
             write_set(path, line, items)
         return True
+
+
+PINNED_KINDS: Final = ("index", "rater")  # as signatures name them
+
+
+def pinned_versions(settings: Settings, kind: str, name: str) -> dict[str, list[str]]:
+    """Return the versions of an artefact that frozen sets name, each with the ids of these sets, oldest first.
+
+    Withdrawn sets pin nothing, and neither do damaged ones, which `refaug admin doctor` lists.
+    """
+    if kind not in PINNED_KINDS:
+        return {}
+    sets, pins = ReferenceSets(settings.reference_sets), dict[str, list[str]]()
+    for set_id in sets.ids():
+        with suppress(RefaugError):
+            spec = sets.open(set_id).manifest.provenance.get(kind, "").partition("#")[0]
+            artefact, _, version = spec.partition("@")
+            if artefact == name and version:
+                pins.setdefault(version, []).append(set_id)
+    return dict(sorted(pins.items()))

@@ -50,7 +50,6 @@ from refaug.service.serving.batches.batcher import Batcher
 from refaug.service.serving.sets.held_sets import HeldSets
 from refaug.service.serving.versions.open_versions import OpenVersions, VersionWatcher
 from refaug.service.web import problems
-from refaug.service.web.added_routes import AddedRoutes
 from refaug.service.web.connection.admission import Gate, HeadAsGet
 from refaug.service.web.connection.body import count_marks
 from refaug.service.web.openapi import openapi_document, operation_id
@@ -72,7 +71,7 @@ from refaug.service.web.routes.bots import replies, stored
 from refaug.service.web.routes.evaluations import evaluations, scored_replies, uploads
 from refaug.service.web.routes.pages import documentation, shells
 from refaug.service.web.scoring_limits import judge_limits
-from refaug.service.web.state import ServiceState
+from refaug.service.web.state import AddedRoutes, ServiceState
 
 log = logging.getLogger(__name__)
 

@@ -1,15 +1,16 @@
-"""The state that routes share: one object per application, filled when it starts."""
+"""The state that routes share, one object per application, filled when it starts; and what an extra adds to one."""
 
 from __future__ import annotations
 
 import traceback
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fastapi import APIRouter
 from starlette.requests import HTTPConnection
 
 from refaug.core.errors import Overloaded
@@ -104,3 +105,12 @@ def state_of(connection: HTTPConnection) -> ServiceState:
     """Return the state of a request's application."""
     state: ServiceState = connection.app.state.refaug
     return state
+
+
+@dataclass(frozen=True, kw_only=True)
+class AddedRoutes:
+    """Routes, their tags, and what they need while the application runs."""
+
+    routers: Sequence[APIRouter]
+    tags: Sequence[Mapping[str, str]] = ()
+    running: Callable[[ServiceState], AbstractAsyncContextManager[object]] | None = None  # what `parts` holds meanwhile

@@ -1,6 +1,6 @@
 """A table as features make it, and its forms as text; a terminal and a page write it as they can.
 
-In CSV there are quotes where needed, and no text that computes.
+In CSV there are quotes where needed, and no text that computes. A description is a table, facts or a line.
 """
 
 from __future__ import annotations
@@ -155,3 +155,14 @@ def _latex_knows(character: str) -> bool:
         return True
     parts = unicodedata.normalize("NFD", character)
     return "À" <= character <= "ſ" and parts[0].isascii() and _OGONEK not in parts
+
+
+@dataclass(frozen=True)
+class FactList:
+    """Names with values, under a title."""
+
+    title: str
+    facts: Mapping[str, Any]
+
+
+Description = FactList | Table | str  # a text is a line of its own

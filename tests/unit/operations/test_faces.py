@@ -23,7 +23,7 @@ from refaug.core.options.kinds import NumberKind, UnionKind
 from refaug.library.retrieval import augment_settings
 from refaug.operations.agreement import AgreementOptions
 from refaug.operations.catalogue import find_operation, operation_names
-from refaug.operations.logs.erase import DeletionOptions, Erase
+from refaug.operations.logs import DeletionOptions, Erase
 from refaug.operations.scoring_options import RequestedScoring, ScoreOptions
 from refaug.scoring.settings import AugmentSettings
 from refaug.service.jobs.job_order import KINDS, parse_order

@@ -14,7 +14,7 @@ from refaug.core.options.decoding import as_values, decode
 from refaug.core.records import Item
 from refaug.indexer.vectors.sentence_vectors import SentenceSettings
 from refaug.metrics.specification import build
-from refaug.operations.build_index import BuildIndex
+from refaug.operations.indexes import BuildIndex
 from refaug.scoring.augmentation import require_preset_index
 from refaug.scoring.evaluate import signature_of
 from refaug.scoring.provenance import Provenance

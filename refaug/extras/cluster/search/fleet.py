@@ -11,6 +11,7 @@ from typing import Any, Final, Protocol
 
 from refaug.core.artefacts.manifests import NamedFile, named_files
 from refaug.core.artefacts.store.locations import StoreSettings
+from refaug.core.clusters import ShardState
 from refaug.core.errors import Conflict, Corrupt, Interrupted, RefaugError
 from refaug.core.files import read_json
 from refaug.core.records import Item
@@ -26,7 +27,6 @@ from refaug.indexer.search.search_settings import SearchSettings
 from refaug.indexer.search.search_tables import QueryTables
 from refaug.indexer.search.searched_segments import ShardsMissing
 from refaug.indexer.search.segments import EXTRA_WORDS, SUPERSEDED, SegmentFacts
-from refaug.indexer.search.shard_state import ShardState
 from refaug.indexer.search.similarity import Likeness
 from refaug.indexer.vectors.sentence_vectors import WordWeights
 

@@ -1,4 +1,4 @@
-"""The rules of self-play, with their limits: every face has these."""
+"""The rules of self-play, with their limits, which every face has, and how beginnings are named."""
 
 from __future__ import annotations
 
@@ -6,8 +6,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Final, Literal
 
+from refaug.core.errors import Usage
 from refaug.core.options.declaring import Doc, Ge, Le
 from refaug.core.options.decoding import Options
+
+EMPTY: Final = "empty"
+FILE: Final = "file"
+LOG: Final = "log"
+
+
+def parse_start(start: str) -> tuple[str, str]:
+    """Return the kind of a beginning, and its file or log; Usage for anything else."""
+    kind, _, source = start.partition(":")
+    if start == EMPTY or (kind in (FILE, LOG) and source):
+        return kind, source
+    raise Usage(
+        f"{start[:80]!r} is no beginning",
+        remedy="empty, file:FILE with an utterance a line, or log:NAME",
+        field="start",
+    )
+
 
 _MAX_TURNS: Final = 1_000
 _PUBLISHED_WORDS: Final = 30

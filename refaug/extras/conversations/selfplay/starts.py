@@ -17,7 +17,7 @@ from refaug.core.files import make_folder, storage_errors, unique_suffix
 from refaug.core.home import Settings
 from refaug.core.query_engine import QueryEngine
 from refaug.extras.conversations.selfplay.playing import SelfPlayStart
-from refaug.extras.conversations.selfplay.start_source import EMPTY, FILE, parse_start
+from refaug.extras.conversations.selfplay.rules import EMPTY, FILE, parse_start
 from refaug.logs.store import StoredLog
 from refaug.scoring.item_files import InputFile
 

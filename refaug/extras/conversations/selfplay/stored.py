@@ -18,9 +18,8 @@ from refaug.core.errors import Corrupt
 from refaug.core.files import read_json
 from refaug.core.home import Settings
 from refaug.core.options.declaring import Doc
-from refaug.scoring.home.descriptions import Description, FactList
 from refaug.scoring.home.stored_artefacts import ShownVersion, StoredArtefacts, VersionFacts
-from refaug.tables.reports.table import Table
+from refaug.tables.reports.table import Description, FactList, Table
 
 KIND: Final = "self-play"
 FORMAT_VERSION: Final = 1

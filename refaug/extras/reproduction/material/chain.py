@@ -41,8 +41,8 @@ from refaug.metrics.embeddings.recommended import Recommended
 from refaug.metrics.models.model_scores import RelevantReplies
 from refaug.metrics.models.ruber import Ruber
 from refaug.metrics.specification import build
-from refaug.operations.training.train_rater import ENCODER as ENCODER_NETWORK
-from refaug.operations.training.train_rater import LINEAR, OVER_ENCODERS, TrainRater
+from refaug.operations.training import ENCODER as ENCODER_NETWORK
+from refaug.operations.training import LINEAR, OVER_ENCODERS, TrainRater
 from refaug.rater.nn.build import PRESETS, RaterOrder, train_rater
 from refaug.rater.nn.model import RaterConfig
 from refaug.rater.rating import Rater

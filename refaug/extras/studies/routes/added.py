@@ -11,20 +11,12 @@ from refaug.extras.studies.participation.participant_desk import ParticipantDesk
 from refaug.extras.studies.participation.signed_links import signed_links
 from refaug.extras.studies.participation.study_store import StudyStore
 from refaug.extras.studies.routes.participants import participant_tasks, sessions
-from refaug.extras.studies.routes.participants.reply_making import ReplyMaker
+from refaug.extras.studies.routes.participants.participant_tasks import ReplyMaker
 from refaug.extras.studies.routes.parts import StudyParts
-from refaug.extras.studies.routes.studies import (
-    invitations,
-    participants,
-    study_events,
-    study_figures,
-    study_judging,
-    study_protocols,
-)
+from refaug.extras.studies.routes.studies import participants, study_figures, study_judging, study_protocols
 from refaug.service.database.row_ids import RowHolders
 from refaug.service.keys import RateLimits
-from refaug.service.web.added_routes import AddedRoutes
-from refaug.service.web.state import ServiceState
+from refaug.service.web.state import AddedRoutes, ServiceState
 
 
 @asynccontextmanager
@@ -53,9 +45,7 @@ ADDED: Final = AddedRoutes(
         for module in (
             study_judging,
             study_protocols,
-            invitations,
             participants,
-            study_events,
             study_figures,
             sessions,
             participant_tasks,

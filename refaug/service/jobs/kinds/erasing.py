@@ -21,7 +21,7 @@ from refaug.indexer.manifest import IndexManifest
 from refaug.logs.deletion import delete
 from refaug.logs.manifest import MANIFEST
 from refaug.logs.store import StoredLog
-from refaug.operations.logs.erase import Erase
+from refaug.operations.logs import Erase
 from refaug.scoring.home.indexes import places_of
 from refaug.scoring.items import BadItem
 from refaug.scoring.reference_sets.reference_set import ReferenceSet

@@ -12,7 +12,7 @@ from typing import Any, Final
 from refaug.core.errors import BadInput, NoSource, Usage
 from refaug.core.files import write_aside
 from refaug.core.home import Settings
-from refaug.operations.references.freeze_set import FreezeSet
+from refaug.operations.references import FreezeSet
 from refaug.scoring.items import BadItem
 from refaug.scoring.reference_sets.set_store import FreezeResult
 from refaug.scoring.score_files.freezing import freeze_file

@@ -20,14 +20,10 @@ from refaug.indexer.search.index import ReferenceIndex
 from refaug.indexer.search.search_settings import SearchSettings
 from refaug.indexer.vectors.encoder_vectors import encode_index
 from refaug.logs.store import StoredLog
-from refaug.operations.build_index import BuildIndex
-from refaug.operations.compact_index import CompactIndex
-from refaug.operations.encode_index import EncodeIndex
-from refaug.operations.remove_versions import RemoveVersions
-from refaug.operations.update_index import UpdateIndex
+from refaug.operations.indexes import BuildIndex, CompactIndex, EncodeIndex, RemoveVersions, UpdateIndex
 from refaug.scoring.home.indexes import places_of
 from refaug.scoring.home.stored_artefacts import stored_artefacts
-from refaug.scoring.reference_sets.set_pins import pinned_versions
+from refaug.scoring.reference_sets.set_store import pinned_versions
 from refaug.service.jobs.clusters import connected
 from refaug.service.jobs.kinds.job_context import JobContext, NotPublished
 from refaug.service.jobs.kinds.sources import require_source, resolve_tokenizer

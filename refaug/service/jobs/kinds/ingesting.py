@@ -10,9 +10,7 @@ from refaug.core.processes.worker_processes import MOST_WORKERS
 from refaug.logs.ingest.ingest import IngestReport, ingest
 from refaug.logs.manifest import MANIFEST, LogManifest
 from refaug.logs.reading.sources import Source
-from refaug.operations.logs.cleaning_options import CleaningOptions
-from refaug.operations.logs.ingest_log import IngestLog
-from refaug.operations.logs.run_night import RunNight
+from refaug.operations.logs import CleaningOptions, IngestLog, RunNight
 from refaug.service.jobs.clusters import connected
 from refaug.service.jobs.inbox import FIELDS, Inbox, InboxBatch
 from refaug.service.jobs.kinds.job_context import JobContext

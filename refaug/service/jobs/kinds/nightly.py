@@ -12,7 +12,7 @@ from typing import Any, Final
 from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.errors import BadInput, Usage
 from refaug.indexer.building.update import publish_version
-from refaug.operations.logs.run_night import RunNight
+from refaug.operations.logs import RunNight
 from refaug.scoring.home.indexes import places_of
 from refaug.scoring.home.networks import open_rater
 from refaug.scoring.home.stored_artefacts import versions_for_judges
@@ -20,8 +20,7 @@ from refaug.scoring.items import BadItem, read_items
 from refaug.scoring.metric_setup.metric_requests import baseline_setter, metrics_of
 from refaug.scoring.metric_setup.model_registry import ModelRegistry
 from refaug.scoring.reference_sets.drift import rater_of, settings_of, shadow_score
-from refaug.scoring.reference_sets.set_pins import pinned_versions
-from refaug.scoring.reference_sets.set_store import ReferenceSets
+from refaug.scoring.reference_sets.set_store import ReferenceSets, pinned_versions
 from refaug.service.jobs.kinds.indexing import measure_recall, open_version, update_version
 from refaug.service.jobs.kinds.ingesting import ingest_files, ingest_posted, workers_of
 from refaug.service.jobs.kinds.job_context import JobContext, NotPublished, as_json

@@ -13,7 +13,7 @@ from refaug.bots.specification import BotSpecification
 from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.errors import BadInput, Interrupted, Usage
 from refaug.core.home import Settings
-from refaug.operations.bots.reply_to_items import ReplyToItems
+from refaug.operations.replies import ReplyToItems
 from refaug.scoring.item_files import ItemFiles
 from refaug.scoring.replies import AnsweredItem, ReplyJournal, ReplyRemarks, SystemTotals, item_lines
 from refaug.scoring.settings import WithoutReply

@@ -10,7 +10,7 @@ from refaug.agreement.rater_report.page import training_images
 from refaug.core.files import read_json
 from refaug.indexer.vectors.training import train_vectors
 from refaug.operations.train_vectors import TrainVectors
-from refaug.operations.training.train_rater import TrainRater
+from refaug.operations.training import TrainRater
 from refaug.rater.stored_raters import train_any_rater
 from refaug.rater.training.loop import EpochFigures
 from refaug.rater.training.order import TrainingOrder

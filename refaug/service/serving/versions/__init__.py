@@ -3,6 +3,6 @@
 The main names:
 
 - `open_versions.OpenVersions`: holds versions open, and refreshes them
-- `version_switch.VersionSwitch`: where a published version becomes the served one
+- `open_versions.VersionSwitch`: where a published version becomes the served one
 - `leases.Lease`: fixes the versions of one request.
 """

@@ -16,7 +16,7 @@ from refaug.core.artefacts.mapped_files import MappedFiles
 from refaug.core.artefacts.store.locations import StoreSettings
 from refaug.core.artefacts.versions import Versions
 from refaug.core.backoff import Backoff
-from refaug.core.clusters import Cluster
+from refaug.core.clusters import Cluster, ShardState
 from refaug.core.errors import MissingPart, RefaugError, Unavailable
 from refaug.core.home import Settings
 from refaug.core.installation import EXECUTORS, find
@@ -24,7 +24,6 @@ from refaug.core.records import Reference
 from refaug.core.text.messages import HiddenFolders, shorten_paths
 from refaug.indexer.search.index import ReferenceIndex
 from refaug.indexer.search.search_settings import MODES, SearchSettings
-from refaug.indexer.search.shard_state import ShardState
 from refaug.rater.rating import Rater, RatingRequest
 from refaug.rater.rating_settings import RatingSettings
 from refaug.scoring.home.indexes import open_index, places_of

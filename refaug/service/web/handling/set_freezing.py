@@ -21,7 +21,7 @@ from starlette.concurrency import run_in_threadpool
 
 from refaug.core.errors import Expired, RefaugError, Usage
 from refaug.core.records import Item
-from refaug.operations.references.freeze_set import FreezeSet
+from refaug.operations.references import FreezeSet
 from refaug.scoring.augmentation import augment, require_preset_index
 from refaug.scoring.home.networks import open_rater
 from refaug.scoring.items import BadItem, item_json

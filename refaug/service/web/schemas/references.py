@@ -6,8 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from refaug.operations.references.find_references import RetrievalOptions
-from refaug.operations.references.rate_candidates import RateCandidates
+from refaug.operations.references import RateCandidates, RetrievalOptions
 from refaug.service.option_groups import OptionsBody
 from refaug.service.web.schemas.common import (
     STRICT,

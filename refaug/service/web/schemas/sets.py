@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from refaug.operations.references.freeze_set import FrozenReferences
+from refaug.operations.references import FrozenReferences
 from refaug.operations.scoring_options import RequestedScoring
 from refaug.scoring.reference_sets.set_manifest import Purpose
 from refaug.service.option_groups import OptionsBody

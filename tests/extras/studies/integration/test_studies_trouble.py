@@ -226,9 +226,9 @@ def test_a_database_that_goes_away_in_the_middle_of_a_chat_stops_the_page_only_f
             pass
         assert person.sides[0]["messages"][0]["text"] == "hello"
         # The reply is there, and the database is not, once: it is stored when it is back.
-        from refaug.extras.studies.routes.participants import reply_making  # noqa: PLC0415
+        from refaug.extras.studies.routes.participants import participant_tasks  # noqa: PLC0415
 
-        real, calls = reply_making.store_reply, list[str]()
+        real, calls = participant_tasks.store_reply, list[str]()
 
         def away_once(*given: Any, **more: Any) -> bool:
             calls.append("asked")
@@ -236,7 +236,7 @@ def test_a_database_that_goes_away_in_the_middle_of_a_chat_stops_the_page_only_f
                 raise Unavailable("the database is not there")
             return real(*given, **more)
 
-        monkeypatch.setattr(reply_making, "store_reply", away_once)
+        monkeypatch.setattr(participant_tasks, "store_reply", away_once)
         person.say("and now")
         assert (len(calls), len(person.sides[0]["messages"])) == (2, 4)
 

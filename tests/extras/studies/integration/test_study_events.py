@@ -15,7 +15,7 @@ from starlette.testclient import TestClient
 from studying import Person, add_bots, chat_protocol, new_study
 
 from refaug.core.home import Settings
-from refaug.extras.studies.routes.studies import study_events
+from refaug.extras.studies.routes.studies import study_figures
 from refaug.service.web.connection import event_stream
 
 
@@ -36,8 +36,8 @@ def client(home: Settings) -> Iterator[TestClient]:
 
 @pytest.fixture(autouse=True)
 def looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert study_events._POLL_S == 1
-    monkeypatch.setattr(study_events, "_POLL_S", 0.01)
+    assert study_figures._POLL_S == 1
+    monkeypatch.setattr(study_figures, "_POLL_S", 0.01)
 
 
 @dataclass
@@ -60,14 +60,14 @@ class Follower:
         self.text = answer.text
 
     def begin(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        look = study_events._progress
+        look = study_figures._progress
 
         def noted(*arguments: Any) -> Any:
             progress = look(*arguments)
             self.looks.append(progress)
             return progress
 
-        monkeypatch.setattr(study_events, "_progress", noted)
+        monkeypatch.setattr(study_figures, "_progress", noted)
         self._thread.start()
         wait_until(lambda: len(self.looks) > 0)
 

@@ -25,7 +25,7 @@ from torch import nn
 
 from refaug.core.errors import CheckFailed, Corrupt, Usage
 from refaug.core.progress import Silent
-from refaug.rater.nn.train import TripletPredictions, accuracy, predict
+from refaug.rater.nn.build import TripletPredictions, accuracy, predict
 from refaug.rater.training.accuracy import auc
 from refaug.rater.training.examples import Examples, ExampleSettings, Quadruples
 from refaug.rater.training.loop import TrainConfig, rate_at

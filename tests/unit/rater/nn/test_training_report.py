@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from raters import TrainedRater, corpus_of, tiny_corpus, tiny_examples, tiny_model, tiny_training
 
 from refaug.core.errors import Corrupt
-from refaug.rater.nn.build import report_of, short_report, statistics_of
-from refaug.rater.nn.train import TripletPredictions, predict
+from refaug.rater.nn.build import TripletPredictions, predict, report_of, short_report, statistics_of
 from refaug.rater.training.corpus import LEAST_UTTERANCES
 from refaug.rater.training.examples import ExampleCorpus, Examples, ExampleSettings, Split
 

@@ -11,7 +11,7 @@ from raters import tiny_examples, tiny_model
 
 from refaug.core.errors import Usage
 from refaug.core.progress import Silent
-from refaug.rater.nn.train import task_of
+from refaug.rater.nn.build import task_of
 from refaug.rater.training.loop import TrainConfig, run
 
 CONFIG = {"epochs": 1, "learning_rate": 0.01, "accumulate": 3, "save_every": 2}

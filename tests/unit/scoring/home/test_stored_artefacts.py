@@ -25,8 +25,7 @@ from refaug.scoring.home.encoders import import_encoder
 from refaug.scoring.home.indexes import places_of
 from refaug.scoring.home.stored_artefacts import stored_artefacts
 from refaug.scoring.reference_sets.set_manifest import Purpose, SetDescription
-from refaug.scoring.reference_sets.set_pins import pinned_versions
-from refaug.scoring.reference_sets.set_store import ReferenceSets
+from refaug.scoring.reference_sets.set_store import ReferenceSets, pinned_versions
 
 
 def staged_version(folder: Path) -> Path:

@@ -16,7 +16,7 @@ from refaug.core.home import Settings
 from refaug.core.progress import Silent
 from refaug.logs.manifest import LogManifest
 from refaug.logs.store import StoredLog
-from refaug.operations.logs.cleaning_options import CleaningOptions
+from refaug.operations.logs import CleaningOptions
 from refaug.service.jobs import inbox as module
 from refaug.service.jobs.inbox import LIST_FILE, BadDialogues, Inbox
 from refaug.service.jobs.kinds.ingesting import ingest_posted

@@ -4,5 +4,5 @@ The main names:
 
 - `sessions.open_session`: POST /v1/take/session
 - `participant_tasks.send_message`: POST /v1/take/tasks/{task}/messages
-- `reply_making.ReplyMaker`: the replies of bots, made beside the requests.
+- `participant_tasks.ReplyMaker`: the replies of bots, made beside the requests.
 """

@@ -3,6 +3,6 @@
 The main names:
 
 - `study_protocols.create_study`: POST /v1/studies
-- `invitations.create_invites`: POST /v1/studies/{id}/invites
+- `participants.create_invites`: POST /v1/studies/{id}/invites
 - `study_figures.export_study`: GET /v1/studies/{id}/export.
 """

@@ -13,7 +13,7 @@ from refaug.bots.kinds import parse_bot
 from refaug.bots.specification import BotSpecification
 from refaug.core.errors import TooLarge
 from refaug.core.records import Item
-from refaug.operations.bots.reply_to_items import ReplyOptions
+from refaug.operations.replies import ReplyOptions
 from refaug.scoring import replies as system_replies
 from refaug.scoring.items import BadItem, item_json
 from refaug.scoring.settings import WithoutReply

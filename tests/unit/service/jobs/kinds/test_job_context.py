@@ -10,9 +10,8 @@ import pytest
 from refaug.core.home import Settings
 from refaug.core.processes.free_cores import available_cores
 from refaug.core.progress import Silent
-from refaug.operations.logs.ingest_log import IngestLog
-from refaug.operations.logs.run_night import RunNight
-from refaug.operations.training.train_rater import TrainRater
+from refaug.operations.logs import IngestLog, RunNight
+from refaug.operations.training import TrainRater
 from refaug.service.jobs.kinds import job_context
 from refaug.service.jobs.kinds.ingesting import workers_of
 from refaug.service.jobs.kinds.job_context import JobContext

@@ -17,12 +17,11 @@ from refaug.logs.ingest.order import IngestOrder
 from refaug.logs.reading.formats import FORMATS
 from refaug.logs.reading.shapes import KNOWN_NAMES
 from refaug.operations.agreement import MeasureAgreement
-from refaug.operations.build_index import BuildIndex
 from refaug.operations.catalogue import find_operation, operation_names
-from refaug.operations.logs.cleaning_options import RULES, CleaningOptions
-from refaug.operations.logs.ingest_log import IngestLog, LogFormat, SourceField
+from refaug.operations.indexes import BuildIndex
+from refaug.operations.logs import RULES, CleaningOptions, IngestLog, LogFormat, SourceField
 from refaug.operations.train_vectors import TrainVectors
-from refaug.operations.training.train_rater import TrainRater
+from refaug.operations.training import TrainRater
 from refaug.rater.training.loop import TrainConfig
 from refaug.scoring.settings import AugmentSettings, MetaSettings
 from refaug.service.jobs.job_order import KINDS, parse_order, resources_of

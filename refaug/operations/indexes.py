@@ -1,4 +1,4 @@
-"""Building an index."""
+"""Operations on indexes: build, update, compact, encode, and removal of old versions, of other artefacts too."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
+from refaug.core.artefacts.kinds import ArtefactKind
 from refaug.core.errors import Usage
 from refaug.core.options.declaring import Argument, Doc, Ge, Gt, Le, Length, Metavar, Panel, Size
+from refaug.indexer.search.search_settings import Mode
 from refaug.operations.operation import MEMORY, Cluster, Memory, Name, Operation, Seed, Share, Spec, Text, Threads
 from refaug.scoring.settings import find_preset
 
@@ -133,3 +135,78 @@ class BuildIndex(Operation):
     def resources(self) -> tuple[str, ...]:
         """Return the index."""
         return (f"index/{self.index_name}",)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UpdateIndex(Operation):
+    """Bring an index up to its logs as they are now."""
+
+    operation: ClassVar[str] = "index-update"
+    runs: ClassVar[str] = "refaug.service.jobs.kinds.indexing:update_job"
+
+    index: Annotated[Name, Argument("INDEX"), Doc("The index.")]
+    publish: Annotated[bool, Doc("Let the new version serve.")] = True
+    least_recall: Annotated[
+        Share | None,
+        Doc("Compare the new version with a search through all of it; with less recall it is not published."),
+    ] = None
+    mode: Annotated[Mode, Doc("For `least_recall`: the way of searching that is compared.")] = "embedding-utterance"
+    check_queries: Annotated[int, Ge(1), Le(100_000), Doc("For `least_recall`: utterances that are searched for.")] = (
+        200
+    )
+    seed: Annotated[Seed, Doc("Another seed, other utterances.")] = 1
+    threads: Threads = None
+    memory: Memory = MEMORY
+
+    def resources(self) -> tuple[str, ...]:
+        """Return the index."""
+        return (f"index/{self.index}",)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompactIndex(Operation):
+    """Build an index again with its own settings, without what was deleted; of shards, only those that have changed."""
+
+    operation: ClassVar[str] = "index-compact"
+    runs: ClassVar[str] = "refaug.service.jobs.kinds.indexing:compact_job"
+
+    index: Annotated[Name, Argument("INDEX"), Doc("The index.")]
+    whole: Annotated[bool, Doc("Build and train every shard again.")] = False
+    publish: Annotated[bool, Doc("Let the new version serve.")] = True
+    threads: Threads = None
+    memory: Memory = MEMORY
+
+    def resources(self) -> tuple[str, ...]:
+        """Return the index."""
+        return (f"index/{self.index}",)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncodeIndex(Operation):
+    """Encode all utterances and responses of an index, and keep their sentence vectors; kept ones stay."""
+
+    operation: ClassVar[str] = "index-encode"
+    runs: ClassVar[str] = "refaug.service.jobs.kinds.indexing:encode_job"
+
+    index: Annotated[Spec, Argument("INDEX"), Doc("The index: NAME or NAME@VERSION.")]
+    encoder: Annotated[
+        Spec | None, Doc("Encoder of the home: NAME or NAME@VERSION; by default the one that the index was built with.")
+    ] = None
+    threads: Threads = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RemoveVersions(Operation):
+    """Remove old versions; those stay that are published, in use, or needed by an index or a frozen set."""
+
+    operation: ClassVar[str] = "gc"
+    runs: ClassVar[str] = "refaug.service.jobs.kinds.indexing:gc_job"
+
+    artefact: Annotated[ArtefactKind, Doc("What kind of artefact.")]
+    name: Annotated[Name, Argument("NAME"), Doc("Which one.")]
+    keep: Annotated[int, Ge(0), Le(100_000), Doc("So many of the newest versions stay.")] = 3
+    even_pinned: Annotated[bool, Doc("Also remove versions that frozen sets name.")] = False
+
+    def resources(self) -> tuple[str, ...]:
+        """Return the artefact."""
+        return (f"{self.artefact}/{self.name}",)

@@ -1,4 +1,4 @@
-"""Freezing items with their references."""
+"""Operations on references: finding them for items, freezing them with the items, rating texts as replies."""
 
 from __future__ import annotations
 
@@ -9,8 +9,48 @@ from typing import Annotated, ClassVar, Final, Literal
 from refaug.core.errors import Usage
 from refaug.core.options.declaring import Argument, Doc, Panel
 from refaug.operations.item_sources import OF_JOB, TableOptions
-from refaug.operations.operation import Operation, Text
+from refaug.operations.operation import Operation, Spec, Text
 from refaug.operations.scoring_options import ClusterOptions, ReferenceOptions
+from refaug.rater.rating_settings import RatingSettings
+
+
+@dataclass(frozen=True, kw_only=True)
+class RetrievalOptions(ReferenceOptions):
+    """Where references are found, which are shown."""
+
+    index: Annotated[
+        Spec | None, Doc("Index that references are found in: NAME or NAME@VERSION; of requests, else the server's.")
+    ] = None
+    rater: Annotated[
+        Spec | None, Doc("Rater that weighs them: NAME or NAME@VERSION; of requests, else the server's.")
+    ] = None
+
+    def check(self) -> None:
+        """Refuse what has no effect."""
+        super().check()
+        self.require_effect(shows_references=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FindReferences(RetrievalOptions, TableOptions, ClusterOptions, Operation):
+    """Find further references for every item of a test file, and weigh them."""
+
+    panel: ClassVar[Panel] = Panel("Input")
+
+    operation: ClassVar[str] = "references"
+
+    items: Annotated[
+        Text,
+        Argument("ITEMS"),
+        Doc("JSONL with one item a line, or a table of any kind, compressed or not; - for stdin."),
+    ]
+
+    def check(self) -> None:
+        """Refuse references without an index or a rater, which no server has chosen here."""
+        self.require_named_index()
+        super().check()
+        self.require_rater()
+
 
 _POSTED: Final = re.compile(r"items-[0-9a-f]{32}")
 
@@ -71,3 +111,17 @@ class FreezeSet(FrozenReferences, TableOptions, ClusterOptions, Operation):
     def resources(self) -> tuple[str, ...]:
         """Return the items."""
         return (f"items/{self.items}",)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RateCandidates(RatingSettings, Operation):
+    """Rate texts that could be replies, against the golds of their test pair."""
+
+    operation: ClassVar[str] = "rate"
+
+    rater: Annotated[Spec | None, Doc("Rater: NAME or NAME@VERSION; of requests, else the server's.")] = None
+
+    @property
+    def rating(self) -> RatingSettings:
+        """How they are rated: requests with the same settings share a batch."""
+        return RatingSettings(combine=self.combine, calibrated=self.calibrated)

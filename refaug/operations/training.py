@@ -1,4 +1,4 @@
-"""Training a rater."""
+"""Trainings of networks by epochs: the options of all, a rater, a network of RUBER."""
 
 from __future__ import annotations
 
@@ -7,9 +7,104 @@ from dataclasses import MISSING, dataclass, fields
 from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal
 
 from refaug.core.errors import Usage
-from refaug.core.options.declaring import Argument, Doc, Ge, Le, Length, Panel
-from refaug.operations.operation import Cluster, Name, Operation, Spec
-from refaug.operations.training.training_options import Count, TrainingOptions
+from refaug.core.options.declaring import Argument, Doc, Ge, Gt, Le, Length, Lt, Metavar, Panel
+from refaug.core.options.decoding import Options
+from refaug.operations.operation import MEMORY, Cluster, Memory, Name, Operation, Seed, Spec, Threads
+
+if TYPE_CHECKING:
+    from refaug.rater.training.initial_embeddings import Start
+    from refaug.rater.training.loop import TrainConfig
+    from refaug.rater.training.order import NetworkPreset
+
+Device = Literal["cpu", "cuda"]
+Count = Annotated[int, Ge(1), Le(1_000_000)]
+Few = Annotated[int, Ge(1), Le(10_000)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkOptions(Options):
+    """What every training of a network has."""
+
+    panel: ClassVar[Panel] = Panel("Training", rare=("more_texts", "threads", "memory", "publish", "again"))
+
+    more_texts: Annotated[
+        tuple[Name, ...],
+        Length(most=100),
+        Metavar("LOG"),
+        Doc(
+            "Further logs: their turns teach which pieces there are and which are alike, and no examples are made of "
+            "them."
+        ),
+    ] = ()
+    learning_rate: Annotated[float | None, Gt(0), Lt(1), Doc("Learning rate of Adam; by default the preset's.")] = None
+    device: Annotated[Device, Doc("Where it is trained.")] = "cpu"
+    seed: Annotated[Seed, Doc("Seed; another one gives another network.")] = 1
+    threads: Annotated[
+        Threads,
+        Doc(
+            "Threads; another number gives other bits. By default one for each core, of a job those of the setting "
+            "`job_threads`."
+        ),
+    ] = None
+    memory: Memory = MEMORY
+    publish: Annotated[bool, Doc("Publish the new version.")] = True
+    again: Annotated[bool, Doc("Train even if the published version was made of exactly this.")] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingOptions(NetworkOptions):
+    """How a network is trained by epochs."""
+
+    panel: ClassVar[Panel] = Panel(
+        "Training",
+        rare=("patience", "decay", "dropout", "batch", "accumulate", "validation_share", "embeddings"),
+    )
+
+    epochs: Annotated[Few | None, Doc("Epochs at most; by default the preset's.")] = None
+    patience: Annotated[Few, Doc("Epochs without a lower validation loss that end it.")] = 3
+    decay: Annotated[
+        Literal["none", "linear"] | None,
+        Doc(
+            "none, or linear: after a fifth of all epochs the learning rate falls to a fiftieth at their end; by "
+            "default the preset's."
+        ),
+    ] = None
+    dropout: Annotated[
+        float | None, Ge(0), Lt(1), Doc("Share of an embedding's numbers left out in a batch; by default the preset's.")
+    ] = None
+    batch: Annotated[Count | None, Doc("Examples a batch; by default the preset's.")] = None
+    accumulate: Annotated[Few, Doc("Batches a step.")] = 1
+    max_tokens: Annotated[Few, Doc("Pieces of a text that are read.")] = 128
+    validation_share: Annotated[float, Gt(0), Lt(1), Doc("Of the utterances, never trained on.")] = 0.05
+    embeddings: Annotated[
+        Literal["vectors", "random"] | None,
+        Doc(
+            "What they start from: vectors of the pieces, learnt from the logs first, or random numbers; by default "
+            "the preset's."
+        ),
+    ] = None
+
+    def config(self, sizes: NetworkPreset, *, threads: int, accumulate: int, workers: int = 1) -> TrainConfig:
+        """Return how the network is trained, completed by the preset."""
+        from refaug.rater.training.loop import TrainConfig  # noqa: PLC0415  torch
+
+        return TrainConfig(
+            epochs=sizes.epochs if self.epochs is None else self.epochs,
+            patience=self.patience,
+            learning_rate=sizes.learning_rate if self.learning_rate is None else self.learning_rate,
+            decay=sizes.decay if self.decay is None else self.decay,
+            dropout=sizes.dropout if self.dropout is None else self.dropout,
+            accumulate=accumulate,
+            seed=self.seed,
+            device=self.device,
+            threads=threads,
+            workers=workers,
+        )
+
+    def start(self, sizes: NetworkPreset) -> Start:
+        """Return what the embeddings start from."""
+        return sizes.start if self.embeddings is None else self.embeddings
+
 
 if TYPE_CHECKING:
     from refaug.rater.cross.build import CrossOrder
@@ -283,3 +378,56 @@ class TrainRater(TrainingOptions, Operation):
     def resources(self) -> tuple[str, ...]:
         """Return the rater."""
         return (f"rater/{self.rater_name}",)
+
+
+if TYPE_CHECKING:
+    from refaug.rater.ruber.build import RuberOrder
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainRuber(TrainingOptions):
+    """Train a ruber on all pairs of logs; stopped, the same command goes on where it was."""
+
+    logs: Annotated[tuple[Name, ...], Length(1, 100), Argument("LOG…"), Doc("Logs that are learned from.")]
+    name: Annotated[Name | None, Doc("Name of the ruber; by default that of the first log.")] = None
+    preset: Annotated[Literal["base", "small"], Doc("Sizes that go together.")] = "base"
+    readers: Annotated[
+        int, Ge(1), Le(2), Doc("1: utterances and replies are read alike; 2: by a network each, as published.")
+    ] = 1
+    pairs: Annotated[Count | None, Doc("Pairs an epoch, drawn again each time; by default all.")] = None
+    margin: Annotated[float, Gt(0), Le(1), Doc("So far above a reply from elsewhere the true one is to be scored.")] = (
+        0.5
+    )
+
+    def order(self, *, threads: int) -> RuberOrder:
+        """Return it as the network is trained."""
+        from refaug.rater.ruber.build import PRESETS, RuberOrder  # noqa: PLC0415  torch
+        from refaug.rater.ruber.network import RuberConfig  # noqa: PLC0415
+        from refaug.rater.training.pair_corpus import PairSettings  # noqa: PLC0415
+
+        sizes = PRESETS[self.preset]
+        return RuberOrder(
+            name=self.name or self.logs[0],
+            logs=self.logs,
+            more_texts=self.more_texts,
+            model=RuberConfig(
+                embedding=sizes.embedding,
+                hidden=sizes.hidden,
+                width=sizes.width,
+                layers=sizes.layers,
+                max_tokens=self.max_tokens,
+                readers=self.readers,
+            ),
+            pairs=PairSettings(
+                batch=self.batch or sizes.batch,
+                limit=self.pairs,
+                validation_share=self.validation_share,
+                seed=self.seed,
+            ),
+            margin=self.margin,
+            training=self.config(sizes, threads=threads, accumulate=self.accumulate),
+            pieces=sizes.pieces,
+            start=self.start(sizes),
+            memory=self.memory,
+            publish=self.publish,
+        )
