@@ -14,7 +14,6 @@ ROOT = Path(__file__).resolve().parents[2]
 ROOMS = tuple(sorted(folder.parent.name for folder in (ROOT / "refaug").glob("*/__init__.py")))
 CLIENT = ROOT / "clients" / "python" / "src" / "refaug_client"
 FOLDERS = {"refaug": ROOT / "refaug", "refaug_client": CLIENT}
-FOUND_BY_ALEMBIC = "refaug.service.database.migrations.versions"  # it reads the folder: nothing imports from it
 
 
 def module_files() -> Iterator[tuple[str, Path]]:
@@ -25,7 +24,7 @@ def module_files() -> Iterator[tuple[str, Path]]:
 
 
 MODULES = dict(module_files())
-PACKAGES = sorted(name for name, path in MODULES.items() if path.name == "__init__.py" and name != FOUND_BY_ALEMBIC)
+PACKAGES = sorted(name for name, path in MODULES.items() if path.name == "__init__.py")
 
 
 @cache

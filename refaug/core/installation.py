@@ -35,7 +35,6 @@ MODULES_OF_EXTRAS: Final[Mapping[str, tuple[str, ...]]] = {
     "reproduction": (),
     "studies": (),
     "serve": (
-        "alembic",
         "cronsim",
         "fastapi",
         "fastapi_offline",
@@ -80,6 +79,7 @@ REPORTS: Final = "refaug.reports"
 ROUTES: Final = "refaug.routes"
 PAGES: Final = "refaug.pages"
 CHORES: Final = "refaug.chores"
+TABLES: Final = "refaug.tables"
 OPERATIONS: Final = "refaug.operations"
 MODELS: Final = "refaug.models"
 BINDINGS: Final = "refaug.bindings"
@@ -183,6 +183,10 @@ BUILT_IN: Final[Mapping[str, Mapping[str, str]]] = {
     # what the process that runs jobs does from time to time, on the database
     CHORES: {
         "studies": "refaug.extras.studies.participation.erasure:erase_what_is_over",
+    },
+    # tables of the database
+    TABLES: {
+        "studies": "refaug.extras.studies.participation.tables:ADDED",
     },
 }
 

@@ -21,9 +21,9 @@ from sqlalchemy import Connection, insert, select
 
 from refaug.core.errors import StorageFull, Unavailable
 from refaug.service.database.database import Database, time_text
-from refaug.service.database.migrations.tables import AUDIT
 from refaug.service.database.row_ids import is_row_id, new_row_id
 from refaug.service.database.stored_cells import damaged_database
+from refaug.service.database.tables import AUDIT
 
 log = logging.getLogger(__name__)
 
@@ -88,16 +88,12 @@ class AuditLog:
         return entries[:limit], entries[limit - 1].id if len(entries) > limit else None
 
     def verify(self) -> int:
-        """Return how many rows there are; DamagedDatabase where one was altered, or one before another is missing.
-
-        The first rows may be older than checksums.
-        """
+        """Return how many rows there are; DamagedDatabase where one was altered, or one before another is missing."""
         count, before = 0, None
         rows = select(AUDIT).order_by(AUDIT.c.id).execution_options(yield_per=_ROWS_AT_ONCE)
         with self._database.reading() as connection:
             for row in connection.execute(rows).mappings():
-                is_older = row["checksum"] is None and before is None
-                if not is_older and row["checksum"] != _checksum(before, row):
+                if row["checksum"] != _checksum(before, row):
                     raise damaged_database(f"table audit, row {row['id']} was altered, or one before it removed")
                 count, before = count + 1, row["checksum"]
         return count

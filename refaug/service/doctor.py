@@ -437,6 +437,7 @@ def _service(settings: Settings, *, verify: bool) -> Iterator[Finding]:
 def _database(database: Database, *, verify: bool) -> Iterator[Finding]:
     from refaug.service.audit import AuditLog  # noqa: PLC0415
     from refaug.service.database.row_seals import verify_sealed_rows  # noqa: PLC0415
+    from refaug.service.database.tables import absent_sets  # noqa: PLC0415
     from refaug.service.jobs.schedules import ScheduleStore  # noqa: PLC0415
     from refaug.service.jobs.store import JobStore  # noqa: PLC0415
 
@@ -459,6 +460,13 @@ def _database(database: Database, *, verify: bool) -> Iterator[Finding]:
     if verify:
         AuditLog(database).verify()
         verify_sealed_rows(database)
+    for name in absent_sets(database.steps()):
+        yield Finding(
+            what="database",
+            state=FindingState.NOTE,
+            found=f"has tables of {name}, which is not installed: they stay, but are not shown",
+            remedy=f"pip install 'refaug[{name}]'",
+        )
     waiting = Counter(JobStore(database).counts())
     yield Finding(
         what="database",

@@ -35,7 +35,7 @@ from refaug.core.home import Settings
 from refaug.core.memory import BoundedCache
 from refaug.service.audit import ANONYMOUS_NAME, add_row, user_of_machine
 from refaug.service.database.database import Database, time_of, time_text
-from refaug.service.database.migrations.tables import KEYS
+from refaug.service.database.tables import KEYS
 from refaug.service.scopes import Scope
 
 _FILE: Final = ".rights"

@@ -294,8 +294,8 @@ def test_a_path_that_leads_out_of_the_home_is_refused(backup: Path, tmp_path: Pa
 
 def test_other_tables_are_refused_with_the_version_that_has_them(backup: Path, tmp_path: Path) -> None:
     manifest = orjson.loads((backup / MANIFEST).read_bytes())
-    (backup / MANIFEST).write_bytes(orjson.dumps({**manifest, "tables": "0000", "refaug": "0.0.9"}))
-    with pytest.raises(Conflict, match=r"tables of refaug 0\.0\.9, of step 0000"):
+    (backup / MANIFEST).write_bytes(orjson.dumps({**manifest, "tables": {"core": 99}, "refaug": "0.0.9"}))
+    with pytest.raises(Conflict, match=r"tables of refaug 0\.0\.9, for core of step 99"):
         restored(backup, tmp_path / "other")
 
 

@@ -24,7 +24,7 @@ from refaug.core.errors import BadInput, CheckFailed, Unavailable
 from refaug.core.files import lock_file
 from refaug.core.home import Settings
 from refaug.service.database.database import Database, time_text
-from refaug.service.database.migrations.tables import JOBS
+from refaug.service.database.tables import JOBS
 from refaug.service.jobs import interruption
 from refaug.service.jobs import worker as job_worker
 from refaug.service.jobs.schedules import ScheduleStore

@@ -12,7 +12,7 @@ from sqlalchemy import update
 
 from refaug.core.home import Settings
 from refaug.service.database.database import Database, time_text
-from refaug.service.database.migrations.tables import SCHEDULES
+from refaug.service.database.tables import SCHEDULES
 
 ORDER = {"kind": "gc", "artefact": "index", "name": "chat"}
 

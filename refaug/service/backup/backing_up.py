@@ -36,7 +36,7 @@ from refaug.logs.manifest import Erasure, LogManifest, LogPart
 from refaug.logs.store import list_logs
 from refaug.service.backup import backup_files
 from refaug.service.backup.backup_files import ROWS, BackupManifest, describe_file
-from refaug.service.database.database import Database, newest_step
+from refaug.service.database.database import Database
 from refaug.service.database.table_rows import read_rows
 from refaug.service.evaluations.evaluation_store import MANIFEST as EVALUATION_MANIFEST
 from refaug.service.evaluations.evaluation_store import EvaluationStore
@@ -282,7 +282,7 @@ class _HomeCopy:
         self._staged.add_folder(self._home.home / "inbox", without=[POSTED])
         self._staged.sync()
         files = self._staged.files
-        BackupManifest.of(newest_step(), files).write(self._staged.folder)
+        BackupManifest.of(database.steps() if database is not None else {}, files).write(self._staged.folder)
         total = sum(file.size for file in files.values())
         damaged = tuple(self._staged.damaged)
         return BackupReport(files=len(files), bytes=total, rows=rows, shared=self._staged.shared, damaged=damaged)

@@ -43,7 +43,7 @@ class BackupManifest:
     """What a backup holds."""
 
     refaug: str  # the version that wrote it
-    tables: str  # the step of the tables whose rows it holds
+    tables: Mapping[str, int]  # the step of each set of tables whose rows it holds
     files: Mapping[str, BackedUpFile]
 
     @classmethod
@@ -64,8 +64,11 @@ class BackupManifest:
         named = manifest.get("files")
         if not isinstance(named, dict) or ROWS not in named:
             raise Corrupt(f"{path}: files: an object with {ROWS} was expected", remedy=_REMEDY)
+        tables = manifest.get("tables")
+        if not isinstance(tables, dict) or not all(type(step) is int for step in tables.values()):
+            raise Corrupt(f"{path}: tables: an object of steps was expected", remedy=_REMEDY)
         files = {name: _described(path, name, facts) for name, facts in named.items()}
-        return cls(refaug=str(manifest.get("refaug")), tables=str(manifest.get("tables")), files=files)
+        return cls(refaug=str(manifest.get("refaug")), tables=tables, files=files)
 
     def write(self, backup: Path) -> None:
         """Write the manifest: from then on the folder is a backup."""
@@ -75,13 +78,13 @@ class BackupManifest:
                 "format_version": FORMAT_VERSION,
                 "refaug": self.refaug,
                 "created": datetime.now(UTC).isoformat(timespec="seconds"),
-                "tables": self.tables,
+                "tables": dict(self.tables),
                 "files": {name: asdict(file) for name, file in sorted(self.files.items())},
             },
         )
 
     @classmethod
-    def of(cls, tables: str, files: Mapping[str, BackedUpFile]) -> BackupManifest:
+    def of(cls, tables: Mapping[str, int], files: Mapping[str, BackedUpFile]) -> BackupManifest:
         """Return the manifest of a backup by this version."""
         return cls(refaug=VERSION, tables=tables, files=files)
 

@@ -19,8 +19,9 @@ from refaug.core.home import RESTORING, Settings
 from refaug.core.progress import Progress
 from refaug.service.backup import backup_files
 from refaug.service.backup.backing_up import BackupReport, clear_folder
-from refaug.service.database.database import Database, newest_step
+from refaug.service.database.database import Database
 from refaug.service.database.table_rows import write_rows
+from refaug.service.database.tables import table_sets
 
 _COMPLETE: Final = "complete"
 _RESTORED: Final = ".restored"
@@ -30,12 +31,13 @@ _PASSING: Final = frozenset({RESTORING, _RESTORED, ".lock"})
 def restore(backup: Path, home: Settings, database_url: str, progress: Progress) -> BackupReport:
     """Restore a backup into an empty home and an empty database; Conflict where either holds something."""
     manifest = backup_files.BackupManifest.read(backup)
-    if manifest.tables != newest_step():
-        raise Conflict(
-            f"{backup} has the tables of refaug {manifest.refaug}, of step {manifest.tables}; this refaug has those of "
-            f"step {newest_step()}",
-            remedy="restore it with that version of refaug, then upgrade",
-        )
+    for each in table_sets():
+        if manifest.tables.get(each.name, each.newest) != each.newest:
+            raise Conflict(
+                f"{backup} has the tables of refaug {manifest.refaug}, for {each.name} of step "
+                f"{manifest.tables[each.name]}; this refaug has those of step {each.newest}",
+                remedy="restore it with that version of refaug, then upgrade",
+            )
     staging = home.home / RESTORING
     if not (staging / _COMPLETE).exists():
         _require_empty(home)
@@ -44,7 +46,7 @@ def restore(backup: Path, home: Settings, database_url: str, progress: Progress)
             clear_folder(staging)
             _copy_aside(backup, manifest, staging, progress)
             progress.stage("restoring the database")
-            _restore_database(staging, home, database_url)
+            _restore_database(staging, manifest, home, database_url)
             _require_still_empty(home, staging)
             for folder, _, _ in os.walk(staging):
                 sync_folder(Path(folder))
@@ -91,11 +93,12 @@ def _copy_aside(backup: Path, manifest: backup_files.BackupManifest, staging: Pa
     make_folder(staging / backup_files.HOME)
 
 
-def _restore_database(staging: Path, home: Settings, database_url: str) -> None:
+def _restore_database(staging: Path, manifest: backup_files.BackupManifest, home: Settings, database_url: str) -> None:
     """Write the rows into PostgreSQL, or into a new file that moves into the home with the rest."""
     place = home if database_url else Settings(home=staging / backup_files.HOME)
     with closing(Database.open(place, database_url)) as database:
-        write_rows(database, _lines(staging / backup_files.ROWS), str(staging / backup_files.ROWS))
+        rows = staging / backup_files.ROWS
+        write_rows(database, _lines(rows), str(rows), manifest.tables)
 
 
 def _move_into_place(home: Settings, staging: Path) -> None:

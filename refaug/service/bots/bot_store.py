@@ -16,7 +16,7 @@ from refaug.core.files import NAME
 from refaug.core.home import Settings
 from refaug.service.audit import add_row, user_of_machine
 from refaug.service.database.database import Database
-from refaug.service.database.migrations.tables import BOTS
+from refaug.service.database.tables import BOTS
 
 MOST_BOTS: Final = 1_000
 

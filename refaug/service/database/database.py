@@ -1,7 +1,6 @@
 """The database of a home: SQLite in the home, or PostgreSQL by URL; its transactions and its errors.
 
-Tables are in `refaug.service.database.migrations.tables`; callers write SQLAlchemy expressions that both databases
-understand. A
+Tables are in `refaug.service.database.tables`; callers write SQLAlchemy expressions that both databases understand. A
 reading transaction sees one consistent state. Writing transactions follow each other on SQLite; on PostgreSQL they run
 at the same time, and `advisory_lock` puts them in order where that is needed.
 """
@@ -13,17 +12,13 @@ import os
 import re
 import sqlite3
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, Self
 from urllib.parse import quote
 
-from alembic import command
-from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine, QueuePool, create_engine, event, exc, text
 from sqlalchemy.engine import URL, make_url
 
@@ -32,15 +27,14 @@ from refaug.core.errors import Conflict, RefaugError, StorageFull, Unavailable, 
 from refaug.core.files import make_folder
 from refaug.core.home import Settings
 from refaug.core.version import VERSION
-from refaug.service.database.migrations.tables import TABLES
 from refaug.service.database.stored_cells import FILE, damaged_database
+from refaug.service.database.tables import TableSet, absent_sets, known_tables, stored_steps, table_sets
 
 log = logging.getLogger(__name__)
 
 _NOT_UTF8: Final = "Could not decode to UTF-8"
 _LACKING: Final = re.compile(r"NOT NULL constraint failed: (\w+)\.(\w+)")
 _TABLE: Final = re.compile(r'(?:FROM|INTO|UPDATE) "?([a-z_]+)')
-_STEPS: Final = Path(__file__).parent / "migrations"
 _WAIT_S: Final = 10.0  # for a lock, for a connection of the pool, or for a server
 _SWITCH_S: Final = 0.01  # between two attempts at a new file's journal
 _STATEMENT_S: Final = 30.0  # our statements take less than a second; a longer one is stuck
@@ -49,8 +43,6 @@ _NO_ROOM: Final = 1 << 20  # SQLite reports a disk that fills up during a write 
 _WRITES: Final = "refaug_writes"  # the execution option of writing transactions
 # PostgreSQL's advisory locks are numbers.
 _LOCKS: Final = {"migrate": 7_302_001, "enqueue": 7_302_002, "evaluation notes": 7_302_003, "audit": 7_302_004}
-
-_MIGRATION_LOCK: Final = threading.Lock()  # Alembic keeps what it is doing in a global
 
 # The meaning of an operational error of PostgreSQL, by the class of its SQLSTATE.
 _STATE_CLASSES: Final = {
@@ -183,34 +175,35 @@ class Database:
             with self.writing() as connection:
                 self._extend_timeouts(connection)
                 self.advisory_lock(connection, "migrate")
-                revision = _revision(connection)
-                _require_known(revision)
-                config = Config()
-                config.set_main_option("script_location", str(_STEPS).replace("%", "%%"))
-                config.attributes["connection"] = connection
-                with _MIGRATION_LOCK:
-                    if revision is None:
-                        TABLES.create_all(connection, checkfirst=False)  # refused where others have such names
-                        command.stamp(config, "head")
-                    else:
-                        command.upgrade(config, "head")
+                steps = stored_steps(connection)
+                for each in table_sets():
+                    if _known_step(each, steps) != each.newest:
+                        each.bring_up_to_date(connection, steps.get(each.name))
         except (exc.ProgrammingError, exc.OperationalError) as error:
             raise Conflict(
                 f"the tables cannot be made: {_reason(error)}", remedy="give refaug a database of its own"
             ) from error
+        for name in absent_sets(steps):
+            log.warning("tables of an extra that is not installed stay as they are", extra={"extra": name})
 
     def require_current(self) -> None:
         """Raise Unavailable if the tables are not those of this version, NewerDatabase if they are newer."""
+        steps = self.steps()
+        for each in table_sets():
+            if (step := _known_step(each, steps)) != each.newest:
+                raise Unavailable(
+                    "the database has no tables yet"
+                    if not steps
+                    else f"{each.label} are missing"
+                    if step is None
+                    else f"{each.label} are of step {step}",
+                    remedy="start the server, or run any `refaug admin jobs` command: both bring it up to date",
+                )
+
+    def steps(self) -> dict[str, int]:
+        """Return the step of each set of tables that the database has, those of absent extras among them."""
         with self.reading() as connection:
-            revision = _revision(connection)
-        _require_known(revision)
-        if revision != newest_step():
-            raise Unavailable(
-                "the database has no tables yet"
-                if revision is None
-                else f"the database's tables are of step {revision}",
-                remedy="start the server, or run any `refaug admin jobs` command: both bring it up to date",
-            )
+            return stored_steps(connection)
 
     def _extend_timeouts(self, connection: Connection) -> None:
         if not self.is_sqlite:
@@ -417,7 +410,7 @@ def _is_damage(message: str, name: str, statement: str) -> bool:
     if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")) or _NOT_UTF8 in message:
         return True
     if lacking := _LACKING.fullmatch(message):
-        return TABLES.tables[lacking[1]].c[lacking[2]].server_default is not None
+        return known_tables()[lacking[1]].c[lacking[2]].server_default is not None
     return name == "SQLITE_CONSTRAINT_FOREIGNKEY" and statement.startswith("DELETE")  # which takes along what refers
 
 
@@ -461,26 +454,18 @@ def _reason(error: exc.SQLAlchemyError) -> str:
     return re.sub(r"\w+://\S+", "URL", first.partition(_NOT_UTF8)[0] or _NOT_UTF8)[:200]
 
 
-# ── Versions of the tables ────────────────────────────────────────────────────────────────────────────────────────────
+# ── Steps of the tables ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _revision(connection: Connection) -> str | None:
-    """Return the last migration that was run on the database."""
-    return MigrationContext.configure(connection).get_current_revision()
-
-
-def newest_step() -> str:
-    """Return the migration that makes the tables of this version."""
-    return str(ScriptDirectory(_STEPS).get_current_head())
-
-
-def _require_known(revision: str | None) -> None:
-    revisions = {step.revision for step in ScriptDirectory(_STEPS).walk_revisions()}
-    if revision is not None and revision not in revisions:
+def _known_step(tables: TableSet, steps: Mapping[str, int]) -> int | None:
+    """Return the step of these tables in a database; NewerDatabase where a newer version has made it."""
+    step = steps.get(tables.name)
+    if step is not None and step > tables.newest:
         raise NewerDatabase(
-            f"the database's tables are of step {revision}, which refaug {VERSION} does not know",
+            f"{tables.label} are of step {step}, which refaug {VERSION} does not know",
             remedy="use the newer version that has made them, or restore the backup from before the upgrade",
         )
+    return step
 
 
 # ── What a database still holds of erased texts in its files: free space of pages, and the log of writes ──────────────

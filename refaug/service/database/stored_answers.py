@@ -17,8 +17,8 @@ from sqlalchemy.exc import IntegrityError
 
 from refaug.core.errors import Conflict, StorageFull, Unavailable, Usage
 from refaug.service.database.database import Database, time_text
-from refaug.service.database.migrations.tables import IDEMPOTENCY
 from refaug.service.database.row_ids import RowHolders
+from refaug.service.database.tables import IDEMPOTENCY
 
 KEPT_HOURS: Final = 24
 _MAX_KEY_CHARS: Final = 255  # of a key

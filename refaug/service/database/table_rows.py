@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from itertools import islice, zip_longest
 from typing import Any, Final
 
 import orjson
-from sqlalchemy import insert, select, text
+from sqlalchemy import Table, insert, select, text
 from sqlalchemy.engine import Connection
 
-from refaug.core.errors import Conflict, Corrupt
+from refaug.core.errors import Conflict, Corrupt, MissingPart
 from refaug.service.database.database import Database
-from refaug.service.database.migrations.tables import TABLES
+from refaug.service.database.tables import absent_sets, absent_tables, known_tables
 
 _ROWS_AT_ONCE: Final = 1_000
-_TABLES: Final = {table.name: table for table in TABLES.sorted_tables}  # a table after those that it refers to
 
 
 def read_rows(database: Database) -> Iterator[bytes]:
-    """Yield every row as a line, as of one moment: in one transaction that sees no later change."""
+    """Yield every row as a line, as of one moment: in one transaction that sees no later change.
+
+    Rows of extras that are not installed are among them.
+    """
     database.require_current()
     with database.reading() as connection:
         if not database.is_sqlite:
@@ -29,29 +31,34 @@ def read_rows(database: Database) -> Iterator[bytes]:
 
 
 def _rows_of(connection: Connection) -> Generator[bytes]:
-    for name, table in _TABLES.items():
+    for table in [*known_tables().values(), *absent_tables(connection)]:
         every_row = select(table).order_by(*table.primary_key.columns).execution_options(yield_per=_ROWS_AT_ONCE)
         with connection.execute(every_row) as rows:
             for row in rows.mappings():
                 yield orjson.dumps(
-                    {"table": name, "row": {str(column): cell for column, cell in row.items()}},
+                    {"table": table.name, "row": {str(column): cell for column, cell in row.items()}},
                     option=orjson.OPT_APPEND_NEWLINE,
                 )
 
 
-def write_rows(database: Database, lines: Iterator[bytes], source: str) -> int:
-    """Fill empty tables with rows, all or none, and return how many; rows that are all there already are left alone."""
+def write_rows(database: Database, lines: Iterator[bytes], source: str, steps: Iterable[str] = ()) -> int:
+    """Fill empty tables with rows, all or none, and return how many; rows that are all there already are left alone.
+
+    `steps` names the sets of tables that the rows come from; MissingPart for a row of an extra that is not installed.
+    """
     database.migrate()
+    tables, absent = known_tables(), absent_sets(steps)
     with database.writing() as connection:
-        if any(connection.execute(select(table).limit(1)).first() is not None for table in _TABLES.values()):
+        every_table = [*tables.values(), *absent_tables(connection)]
+        if any(connection.execute(select(table).limit(1)).first() is not None for table in every_table):
             return _require_same_rows(connection, lines)
         count = 0
         while piece := list(islice(lines, _ROWS_AT_ONCE)):
             rows: dict[str, list[Mapping[str, Any]]] = {}
             for number, line in enumerate(piece, count + 1):
-                name, row = _parsed(line, f"{source}:{number}")
+                name, row = _parsed(line, f"{source}:{number}", tables, absent)
                 rows.setdefault(name, []).append(row)
-            for name, table in _TABLES.items():
+            for name, table in tables.items():
                 if name in rows:
                     connection.execute(insert(table), rows[name])
             count += len(piece)
@@ -69,11 +76,19 @@ def _require_same_rows(connection: Connection, lines: Iterator[bytes]) -> int:
     return count
 
 
-def _parsed(line: bytes, where: str) -> tuple[str, Mapping[str, Any]]:
+def _parsed(
+    line: bytes, where: str, tables: Mapping[str, Table], absent: Sequence[str]
+) -> tuple[str, Mapping[str, Any]]:
     try:
         content = orjson.loads(line)
         name, row = content["table"], content["row"]
-        columns = set(_TABLES[name].columns.keys())
+        if absent and name not in tables:
+            extras = " or ".join(absent)
+            raise MissingPart(
+                f"{where}: table {name} is of the extra {extras}, which is not installed",
+                remedy=f"pip install 'refaug[{','.join(absent)}]', then restore again",
+            )
+        columns = set(tables[name].columns.keys())
     except (orjson.JSONDecodeError, KeyError, TypeError) as error:
         raise Corrupt(f"{where}: no row of a table of refaug: {error}", remedy="use another backup") from error
     if not isinstance(row, dict) or set(row) != columns:

@@ -10,7 +10,7 @@ from sqlalchemy import delete, insert, select
 
 from refaug.core.errors import TooLarge
 from refaug.service.database.database import Database, time_text
-from refaug.service.database.migrations.tables import EVALUATION_NOTES
+from refaug.service.database.tables import EVALUATION_NOTES
 
 MAX_NOTES: Final = 10_000  # of an evaluation
 MAX_NOTE_CHARS: Final = 4_000

@@ -26,7 +26,7 @@ from sqlalchemy.exc import IntegrityError
 from refaug.core.errors import BadInput, Conflict, NotFound, Overloaded
 from refaug.core.files import NAME, require_name
 from refaug.service.database.database import Database, time_of, time_text
-from refaug.service.database.migrations.tables import FIRINGS, JOBS, SCHEDULES
+from refaug.service.database.tables import FIRINGS, JOBS, SCHEDULES
 from refaug.service.jobs.job_order import parse_order, resources_of
 from refaug.service.jobs.store import JobState, JobStore
 

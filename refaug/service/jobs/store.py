@@ -21,8 +21,8 @@ from sqlalchemy.exc import IntegrityError
 from refaug.core.errors import Conflict, NotFound, Overloaded, RefaugError, Usage
 from refaug.service.audit import actor_of, add_row, user_of_machine
 from refaug.service.database.database import Database, time_text
-from refaug.service.database.migrations.tables import JOB_EVENTS, JOB_RESOURCES, JOBS
 from refaug.service.database.row_ids import is_row_id, new_row_id
+from refaug.service.database.tables import JOB_EVENTS, JOB_RESOURCES, JOBS
 from refaug.service.jobs.audited_jobs import JobActs
 
 _MAX_CLAIM_TRIES: Final = 100  # each failed try means that another worker got a job

@@ -32,9 +32,9 @@ from refaug.core.home import Settings
 from refaug.core.progress import Progress
 from refaug.core.text.messages import HiddenFolders, escape_undecodable
 from refaug.service.database.database import Database, overwrite_removed, remove_old_copies
-from refaug.service.database.migrations.tables import JOBS
 from refaug.service.database.row_ids import RowHolders
 from refaug.service.database.stored_answers import IdempotencyStore
+from refaug.service.database.tables import JOBS
 from refaug.service.evaluations.evaluation_store import EvaluationStore
 from refaug.service.evaluations.expiry import remove_expired
 from refaug.service.jobs import kinds

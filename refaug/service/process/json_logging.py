@@ -22,7 +22,7 @@ import orjson
 from refaug.core.errors import RefaugError
 from refaug.core.text.messages import HIDDEN, HiddenFolders, without_secrets
 
-_QUIET_LIBRARIES: Final = ("alembic", "faiss", "uvicorn")  # libraries whose messages repeat ours
+_QUIET_LIBRARIES: Final = ("faiss", "uvicorn")  # libraries whose messages repeat ours
 _MAX_CHARS: Final = 2_000  # characters of one value, so that whole requests are not logged
 _FRAMES: Final = 8
 _MAX_INTEGER: Final = 2**63 - 1  # the largest integer that common JSON readers accept

@@ -16,7 +16,7 @@ from refaug.core.artefacts.versions import Change
 from refaug.core.errors import BadInput, RefaugError
 from refaug.service.audit import AuditLog, actor_of, user_of_machine
 from refaug.service.database.database import Database
-from refaug.service.database.migrations.tables import AUDIT
+from refaug.service.database.tables import AUDIT
 from refaug.service.jobs.audited_jobs import JobActs
 from refaug.service.jobs.store import ENDED, JobState, JobStore
 from refaug.service.keys import KeyStore
@@ -64,22 +64,6 @@ def test_a_row_can_neither_be_changed_nor_removed(database: Database) -> None:
         ):
             connection.execute(statement)
     assert rows(database) == [("key ann", "publish", "index chat@1")]
-
-
-def test_rows_older_than_checksums_stay_and_later_ones_are_a_chain(database: Database) -> None:
-    audit = AuditLog(database)
-    for number in range(2):
-        audit.add("key ann", "publish", f"index chat@{number}")
-    with database.writing() as connection:  # as step 0007 left it
-        for table in ("audit", "study_messages", "study_answers"):
-            connection.execute(text(f"ALTER TABLE {table} DROP COLUMN checksum"))
-        connection.execute(text("UPDATE alembic_version SET version_num = '0007'"))
-    database.migrate()
-    assert audit.verify() == 2
-    for number in range(2, 4):
-        audit.add("key ann", "publish", f"index chat@{number}")
-    assert audit.verify() == 4
-    assert [entry.subject for entry in audit.entries()] == [f"index chat@{number}" for number in range(4)]
 
 
 def test_writers_at_once_make_one_chain(database: Database) -> None:

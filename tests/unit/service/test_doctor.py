@@ -218,7 +218,7 @@ def test_the_database_of_a_service_is_looked_at(home: Settings) -> None:
         (FindingState.GOOD, "answers, and is up to date; jobs: 1 wait, 0 run")
     ]
     with database.writing() as connection:
-        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
+        connection.exec_driver_sql("UPDATE tables_of_core SET step = 9999")
     newer = found(examine(home), "database")
     assert [one.state for one in newer] == [FindingState.WRONG]
     assert "of step 9999, which refaug" in newer[0].found

@@ -21,7 +21,7 @@ from sqlalchemy import select
 from refaug.core.errors import BadInput, Conflict, NoKey, NotAllowed, NotFound, RefaugError, TooMany, Unavailable, Usage
 from refaug.core.home import Settings
 from refaug.service.database.database import Database
-from refaug.service.database.migrations.tables import KEYS
+from refaug.service.database.tables import KEYS
 from refaug.service.keys import _REFRESH_S, ANONYMOUS, Key, KeyRing, KeyStore, RateLimits, Token
 from refaug.service.scopes import Scope
 

@@ -11,11 +11,11 @@ from typing import Final
 
 from sqlalchemy import Connection, delete, select, update
 
+from refaug.extras.studies.participation import tables
 from refaug.extras.studies.participation.study_store import Attendance, StoredStudy, attendance, participant_row
+from refaug.extras.studies.participation.tables import STUDIES, STUDY_PARTICIPANTS
 from refaug.service.audit import add_row
 from refaug.service.database.database import Database, overwrite_removed, remove_old_copies, time_of, time_text
-from refaug.service.database.migrations import tables
-from refaug.service.database.migrations.tables import STUDIES, STUDY_PARTICIPANTS
 
 _TABLES: Final = ("study_messages", "study_answers", "study_actions", "study_participants", "study_tasks")
 

@@ -26,11 +26,11 @@ from sqlalchemy.exc import IntegrityError
 
 from refaug.core.errors import BadInput, Conflict, NoKey, NotAllowed, NotFound, TooMany
 from refaug.core.memory import BoundedCache
+from refaug.extras.studies.participation import tables
 from refaug.extras.studies.participation.study_store import DIGITS, Attendance, StoredStudy, lock_study, participant_row
+from refaug.extras.studies.participation.tables import STUDY_INVITES, STUDY_PARTICIPANTS
 from refaug.service.audit import add_row
 from refaug.service.database.database import Database, time_text
-from refaug.service.database.migrations import tables
-from refaug.service.database.migrations.tables import STUDY_INVITES, STUDY_PARTICIPANTS
 from refaug.service.database.row_ids import new_row_id
 from refaug.service.keys import MinuteBucket, network_of
 

@@ -13,8 +13,10 @@ import orjson
 from sqlalchemy import Connection, Row, bindparam, func, insert, select, update
 
 from refaug.core.errors import BadInput, Conflict, Usage
+from refaug.extras.studies.participation import tables
 from refaug.extras.studies.participation.invites import FULL, QUOTA, places_are_taken, quota_is_full
 from refaug.extras.studies.participation.study_store import Attendance, attendance, json_text, lock_study, storable_json
+from refaug.extras.studies.participation.tables import STUDY_ACTIONS, STUDY_PARTICIPANTS, STUDY_TASKS
 from refaug.extras.studies.participation.tasks.task_acts import write_answers, write_vote
 from refaug.extras.studies.participation.tasks.task_assignment import begin_tasks, current_task, drop_untouched_task
 from refaug.extras.studies.protocol.study_form import (
@@ -24,8 +26,6 @@ from refaug.extras.studies.protocol.study_form import (
     missing_answers,
 )
 from refaug.service.database.database import Database, time_of, time_text
-from refaug.service.database.migrations import tables
-from refaug.service.database.migrations.tables import STUDY_ACTIONS, STUDY_PARTICIPANTS, STUDY_TASKS
 
 # ── What a participant's page does, each action once: an id that comes again gets the answer that it got before ───────
 #

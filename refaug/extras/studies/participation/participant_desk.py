@@ -15,12 +15,12 @@ from refaug.extras.studies.participation.invites import take_place
 from refaug.extras.studies.participation.study_figures import study_counts
 from refaug.extras.studies.participation.study_records import study_records
 from refaug.extras.studies.participation.study_store import Attendance, StoredStudy, attendance
+from refaug.extras.studies.participation.tables import STUDIES
 from refaug.extras.studies.participation.take_state import participant_state
 from refaug.extras.studies.participation.tasks import chat_turns, task_acts
 from refaug.extras.studies.participation.tasks.task_assignment import current_task, give_next_task
 from refaug.service.audit import add_row
 from refaug.service.database.database import Database
-from refaug.service.database.migrations.tables import STUDIES
 
 _SEEN_EVERY_MS = 15_000  # how often a page that only looks is noted
 

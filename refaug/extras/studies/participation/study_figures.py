@@ -10,11 +10,11 @@ from sqlalchemy import Connection, Row, func, select, update
 
 from refaug.core.errors import NotFound
 from refaug.extras.studies.participation.study_store import StoredStudy
+from refaug.extras.studies.participation.tables import STUDY_BOTS, STUDY_PARTICIPANTS, STUDY_TASKS
 from refaug.extras.studies.participation.tasks.task_assignment import BOT_FAILED, LIVE
 from refaug.extras.studies.protocol.study_protocol import is_chat
 from refaug.service.audit import add_row
 from refaug.service.database.database import Database
-from refaug.service.database.migrations.tables import STUDY_BOTS, STUDY_PARTICIPANTS, STUDY_TASKS
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,9 @@ import orjson
 from sqlalchemy import Connection, Row, delete, insert, select
 
 from refaug.core.errors import NotFound
+from refaug.extras.studies.participation import tables
 from refaug.extras.studies.participation.study_store import StoredStudy, json_text, storable, storable_json
+from refaug.extras.studies.participation.tables import STUDY_ADJUDICATIONS, STUDY_ITEMS
 from refaug.extras.studies.participation.take_state import answer_key
 from refaug.extras.studies.participation.tasks.chat_turns import side_slots
 from refaug.extras.studies.participation.tasks.task_acts import systems_by_side
@@ -31,8 +33,6 @@ from refaug.extras.studies.records import (
 )
 from refaug.service.audit import add_row
 from refaug.service.database.database import Database, time_of, time_text
-from refaug.service.database.migrations import tables
-from refaug.service.database.migrations.tables import STUDY_ADJUDICATIONS, STUDY_ITEMS
 from refaug.service.database.row_seals import checked_rows
 
 # ── What counts where participants disagree: decided by an operator, with a reason, and kept beside the answers ───────

@@ -21,12 +21,7 @@ from refaug.core.errors import BadInput, Conflict, NotFound
 from refaug.core.files import require_name
 from refaug.core.memory import BoundedCache
 from refaug.extras.studies.assignment import PlannedTask
-from refaug.extras.studies.protocol.study_items import StudyUnit, items_sha256, units_of
-from refaug.extras.studies.protocol.study_protocol import StudyProtocol, is_chat
-from refaug.service.audit import add_row
-from refaug.service.bots.bot_store import BotStore
-from refaug.service.database.database import Database, time_text
-from refaug.service.database.migrations.tables import (
+from refaug.extras.studies.participation.tables import (
     STUDIES,
     STUDY_BOTS,
     STUDY_ITEMS,
@@ -34,6 +29,11 @@ from refaug.service.database.migrations.tables import (
     STUDY_PROTOCOLS,
     STUDY_TASKS,
 )
+from refaug.extras.studies.protocol.study_items import StudyUnit, items_sha256, units_of
+from refaug.extras.studies.protocol.study_protocol import StudyProtocol, is_chat
+from refaug.service.audit import add_row
+from refaug.service.bots.bot_store import BotStore
+from refaug.service.database.database import Database, time_text
 from refaug.service.database.row_ids import new_row_id
 
 # ── Rows of studies as values: a study with its protocol, a participant in it, and what both databases need of texts ──

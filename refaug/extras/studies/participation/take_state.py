@@ -10,11 +10,11 @@ from sqlalchemy import Connection, Row, bindparam, func, select
 
 from refaug.extras.studies.participation.participant_acts import undoable_action
 from refaug.extras.studies.participation.study_store import Attendance
+from refaug.extras.studies.participation.tables import STUDY_TASKS
 from refaug.extras.studies.participation.tasks import task_acts
 from refaug.extras.studies.participation.tasks.task_assignment import current_task
 from refaug.extras.studies.protocol.study_items import training_messages
 from refaug.extras.studies.protocol.study_protocol import is_chat, side_names
-from refaug.service.database.migrations.tables import STUDY_TASKS
 
 _SEPARATOR: Final = "/"
 _DONE: Final = select(func.count()).where(

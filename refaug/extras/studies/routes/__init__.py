@@ -3,6 +3,6 @@
 The main names:
 
 - `studies.study_protocols.router`: studies and their protocols
-- `studies.invitations.router`: invitations
+- `studies.participants.router`: invitations
 - `participants.sessions.router`: the sessions of participants.
 """

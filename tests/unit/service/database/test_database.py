@@ -10,25 +10,34 @@ import threading
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta, timezone
 
+import orjson
 import psycopg
 import pytest
-from alembic.autogenerate import compare_metadata
-from alembic.runtime.migration import MigrationContext
 from disks import small_disk
-from sqlalchemy import func, insert, select, text
+from sqlalchemy import Column, Integer, Table, func, insert, inspect, select, text
 from sqlalchemy.exc import IntegrityError
 
-from refaug.core.errors import Conflict, DamagedDatabase, StorageFull, Unavailable, Usage
+from refaug.core.errors import Conflict, Corrupt, DamagedDatabase, MissingPart, StorageFull, Unavailable, Usage
 from refaug.core.home import Settings
 from refaug.service.database.database import (
     FILE,
     Database,
     NewerDatabase,
-    newest_step,
     time_of,
     time_text,
 )
-from refaug.service.database.migrations.tables import JOB_RESOURCES, JOBS, KEYS, TABLES
+from refaug.service.database.table_rows import read_rows, write_rows
+from refaug.service.database.tables import (
+    JOB_RESOURCES,
+    JOBS,
+    KEYS,
+    PLAIN,
+    TableSet,
+    known_tables,
+    new_metadata,
+    table_sets,
+)
+from refaug.service.doctor import FindingState, examine
 
 pytest_plugins = ("databases",)
 
@@ -58,11 +67,114 @@ def names(database):
 # ── tables ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_new_database_has_the_tables_and_the_newest_step(database):
-    options = {"compare_type": True, "compare_server_default": True}
+def shape(connection):
+    """The names, columns and indexes of all tables."""
+    found = inspect(connection)
+    return {
+        name: (
+            [(column["name"], str(column["type"]), column["nullable"]) for column in found.get_columns(name)],
+            sorted(index["name"] for index in found.get_indexes(name)),
+        )
+        for name in found.get_table_names()
+    }
+
+
+def test_a_new_database_has_the_tables_and_the_newest_steps(database):
+    newest = {each.name: each.newest for each in table_sets()}
+    assert database.steps() == newest
+    assert "core" in newest
     with database.reading() as connection:
-        assert compare_metadata(MigrationContext.configure(connection, opts=options), TABLES) == []
-        assert connection.execute(text("SELECT version_num FROM alembic_version")).scalar() == newest_step()
+        assert set(shape(connection)) == {*known_tables(), *(f"tables_of_{name}" for name in newest)}
+
+
+# ── steps, and tables of extras ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def animals(*columns, steps=()):
+    """The tables of an extra that is not installed."""
+    tables = new_metadata()
+    Table("animals", tables, Column("name", PLAIN, primary_key=True), *columns)
+    return TableSet(name="zoo", tables=tables, steps=steps)
+
+
+def add_legs(connection):
+    connection.execute(text("ALTER TABLE animals ADD COLUMN legs INTEGER"))
+    connection.execute(text("UPDATE animals SET legs = 4"))
+
+
+def add_wings(connection):
+    connection.execute(text("CREATE TABLE wings (animal TEXT)"))
+    raise Conflict
+
+
+def with_animals(database, names=("ann",)):
+    with database.writing() as connection:
+        animals().bring_up_to_date(connection, None)
+        connection.execute(animals().tables.tables["animals"].insert(), [{"name": name} for name in names])
+
+
+def test_an_older_database_takes_the_steps_that_it_lacks_and_then_has_what_a_new_one_has(database, empty_database):
+    with_animals(database)
+    newer = animals(Column("legs", Integer), steps=[add_legs])
+    with database.writing() as connection:
+        newer.bring_up_to_date(connection, database.steps()["zoo"])
+        upgraded = shape(connection)["animals"]
+        assert connection.execute(text("SELECT name, legs FROM animals")).all() == [("ann", 4)]
+        connection.execute(text("DROP TABLE animals"))
+        newer.bring_up_to_date(connection, None)
+        assert shape(connection)["animals"] == upgraded
+    assert database.steps()["zoo"] == 2
+
+
+def test_a_step_that_fails_leaves_the_database_as_it_was(database):
+    with_animals(database)
+    with database.reading() as connection:
+        before = shape(connection)
+    with pytest.raises(Conflict), database.writing() as connection:
+        animals(steps=[add_legs, add_wings]).bring_up_to_date(connection, 1)
+    with database.reading() as connection:
+        assert shape(connection) == before
+    assert database.steps()["zoo"] == 1
+
+
+def test_tables_of_an_absent_extra_are_left_alone_and_are_in_backups(database, caplog):
+    rows = [{"table": "animals", "row": {"name": name}} for name in ("ann", "bob")]
+    with_animals(database, ("bob", "ann"))
+    database.migrate()
+    assert [record.__dict__["extra"] for record in caplog.records if "not installed" in record.message] == ["zoo"]
+    database.require_current()
+    lines = list(read_rows(database))
+    assert [orjson.loads(line) for line in lines] == rows
+    assert write_rows(database, iter(lines), "backup") == 2  # they are all there
+    if database.is_sqlite:
+        notes = [one for one in examine(database.home) if one.what == "database" and one.state is FindingState.NOTE]
+        assert [one.found for one in notes] == [
+            "has tables of zoo, which is not installed: they stay, but are not shown"
+        ]
+
+
+def test_rows_of_an_absent_extra_are_restored_with_it_alone(database):
+    line = b'{"table":"animals","row":{"name":"ann"}}\n'
+    with pytest.raises(
+        MissingPart, match="backup:1: table animals is of the extra zoo, which is not installed"
+    ) as raised:
+        write_rows(database, iter([line]), "backup", ["core", "zoo"])
+    assert "refaug[zoo]" in raised.value.remedy
+    with pytest.raises(Corrupt):
+        write_rows(database, iter([line]), "backup", ["core"])
+
+
+@pytest.mark.parametrize("name", ["core", "studies"])
+def test_tables_that_are_newer_than_what_is_installed_are_refused(database, name):
+    if name not in database.steps():
+        pytest.skip(f"{name} is not installed")
+    with database.writing() as connection:
+        connection.execute(text(f"UPDATE tables_of_{name} SET step = 9999"))
+    what = "the database's tables" if name == "core" else f"the database's tables of {name}"
+    for ask in (database.migrate, database.require_current):
+        with pytest.raises(NewerDatabase, match=rf"{what} are of step 9999, which refaug .* does not know") as raised:
+            ask()
+        assert (raised.value.code, raised.value.status, raised.value.exit_code) == ("newer_database", 503, 4)
 
 
 def test_tables_of_others_are_left_alone(empty_database):
@@ -121,15 +233,6 @@ def test_four_that_migrate_at_once_make_the_tables_once(database_url, tmp_path):
     for thread in threads:
         thread.join()
     assert failed == []
-
-
-def test_tables_of_a_newer_version_are_left_alone(database):
-    with database.writing() as connection:
-        connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
-    for ask in (database.migrate, database.require_current):
-        with pytest.raises(NewerDatabase, match=r"tables are of step 9999, which refaug .* does not know") as raised:
-            ask()
-        assert (raised.value.code, raised.value.status, raised.value.exit_code) == ("newer_database", 503, 4)
 
 
 def test_a_database_of_something_else_is_left_as_it_is(empty_database):
@@ -441,5 +544,5 @@ def test_times_are_read_as_they_were_written_and_sort_as_texts():
 def test_every_time_in_every_table_is_a_text():
     """So that both databases agree on them; see the tables."""
     named = {"created", "started", "finished", "updated", "begun", "due", "at", "beat", "expires", "revoked"}
-    kinds = {column.type.python_type for table in TABLES.sorted_tables for column in table.c if column.name in named}
+    kinds = {column.type.python_type for table in known_tables().values() for column in table.c if column.name in named}
     assert kinds == {str}

@@ -16,9 +16,9 @@ from sqlalchemy import func, select, update
 from refaug.core.errors import BadInput, Usage
 from refaug.core.home import Settings
 from refaug.service.database.database import Database, time_text
-from refaug.service.database.migrations.tables import IDEMPOTENCY
 from refaug.service.database.row_ids import RowHolders
 from refaug.service.database.stored_answers import IdempotencyStore, InProgress, KeyReused
+from refaug.service.database.tables import IDEMPOTENCY
 from refaug.service.jobs.store import JobStore
 
 pytest_plugins = ("databases",)

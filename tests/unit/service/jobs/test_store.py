@@ -16,8 +16,8 @@ from refaug.core.errors import Conflict, NotFound, Overloaded, Usage
 from refaug.core.home import Settings
 from refaug.service.database import row_ids
 from refaug.service.database.database import Database, time_of, time_text
-from refaug.service.database.migrations.tables import JOB_RESOURCES, JOBS, STATES
 from refaug.service.database.row_ids import new_row_id
+from refaug.service.database.tables import JOB_RESOURCES, JOBS, STATES
 from refaug.service.jobs.store import ENDED, Job, JobState, JobStore, LostJob, NewEvent
 
 pytest_plugins = ("databases",)

@@ -22,7 +22,7 @@ def stream(tmp_path: Path) -> Iterator[io.StringIO]:
     """What the process logs from now on; the loggers are as before afterwards."""
     root = logging.getLogger()
     before, level = root.handlers[:], root.level
-    talkative = {name: logging.getLogger(name).level for name in ("alembic", "faiss", "uvicorn")}
+    talkative = {name: logging.getLogger(name).level for name in ("faiss", "uvicorn")}
     written = io.StringIO()
     handler = configure_logging(tmp_path / "home", stream=written)
     yield written

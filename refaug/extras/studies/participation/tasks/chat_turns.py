@@ -14,9 +14,9 @@ from sqlalchemy import Connection, Row, bindparam, insert, select, update
 
 from refaug.core.errors import BadInput, Conflict
 from refaug.extras.studies.participation.study_store import Attendance, storable
+from refaug.extras.studies.participation.tables import STUDY_BOTS, STUDY_MESSAGES, STUDY_TASKS
 from refaug.extras.studies.protocol.study_protocol import side_names
 from refaug.service.database.database import Database, time_text
-from refaug.service.database.migrations.tables import STUDY_BOTS, STUDY_MESSAGES, STUDY_TASKS
 from refaug.service.database.row_seals import checked_rows, sealed
 
 # Names by which replies give away what they come from; the names of the study's own bots are added.

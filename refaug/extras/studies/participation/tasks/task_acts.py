@@ -10,6 +10,7 @@ import orjson
 from sqlalchemy import Connection, Row, bindparam, delete, insert, select, update
 
 from refaug.core.errors import BadInput, Conflict, NotFound
+from refaug.extras.studies.participation import tables
 from refaug.extras.studies.participation.study_store import Attendance, json_text, storable, storable_json
 from refaug.extras.studies.participation.tasks import task_assignment
 from refaug.extras.studies.participation.tasks.chat_turns import messages_of
@@ -18,7 +19,6 @@ from refaug.extras.studies.protocol.study_form import ShownForm, StudyQuestion, 
 from refaug.extras.studies.protocol.study_items import ShownMessage, StudyUnit, dialogue_messages
 from refaug.extras.studies.protocol.study_protocol import ATTENTION, is_chat, side_names
 from refaug.service.database.database import time_text
-from refaug.service.database.migrations import tables
 from refaug.service.database.row_seals import checked_rows, checksum_of, sealed
 
 _MOST_REASON: Final = 500

@@ -16,16 +16,16 @@ from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select,
 from refaug.extras.studies import assignment
 from refaug.extras.studies.assignment import planned_order, williams_rows
 from refaug.extras.studies.participation.study_store import DIGITS, Attendance, json_text, lock_study
-from refaug.extras.studies.protocol.study_protocol import is_chat, side_names
-from refaug.extras.studies.records import StudyKind, TaskCheck
-from refaug.service.database.database import time_of, time_text
-from refaug.service.database.migrations.tables import (
+from refaug.extras.studies.participation.tables import (
     STUDY_BOTS,
     STUDY_ITEMS,
     STUDY_MESSAGES,
     STUDY_PARTICIPANTS,
     STUDY_TASKS,
 )
+from refaug.extras.studies.protocol.study_protocol import is_chat, side_names
+from refaug.extras.studies.records import StudyKind, TaskCheck
+from refaug.service.database.database import time_of, time_text
 from refaug.service.database.row_ids import new_row_id
 from refaug.service.database.row_seals import sealed
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
-from typing import Any
 
 import pytest
 from serving import client_of, migrated
@@ -16,8 +13,7 @@ from studying import Person, add_bots, chat_protocol, new_study
 from refaug.core.errors import DamagedDatabase
 from refaug.core.home import Settings
 from refaug.service.database.database import Database
-from refaug.service.database.migrations.tables import STUDY_ANSWERS, STUDY_MESSAGES
-from refaug.service.database.row_seals import checked_rows, verify_sealed_rows
+from refaug.service.database.row_seals import verify_sealed_rows
 from refaug.service.doctor import FindingState, examine
 
 
@@ -79,28 +75,6 @@ def test_an_altered_row_is_named_with_its_table_and_the_remedy(
     finally:
         _execute(database, f"UPDATE {table} SET {name} = :cell WHERE {where}", cell=before)
     assert verify_sealed_rows(database) == 7
-
-
-def test_rows_of_a_former_step_get_their_checksums(tmp_path: Any) -> None:
-    home = migrated(Settings(home=tmp_path / "home"))
-    database = Database.open(home)
-    message = {"task": "t", "side": "one", "n": 1, "role": "participant", "state": "answered", "text": "hé", "at": "1"}
-    answer = {"task": "t", "side": "", "turn": 0, "question": "quality", "answer": "3", "at": "1"}
-    try:
-        with closing(sqlite3.connect(home.home / "refaug.db")) as connection:  # without foreign keys: a task is enough
-            for table, row in (("study_messages", message), ("study_answers", answer)):
-                connection.execute(f"ALTER TABLE {table} DROP COLUMN checksum")
-                values = ", ".join(f":{name}" for name in row)
-                connection.execute(f"INSERT INTO {table} ({', '.join(row)}) VALUES ({values})", row)
-            connection.execute("UPDATE alembic_version SET version_num = '0008'")
-            connection.commit()
-        database.migrate()
-        assert verify_sealed_rows(database) == 2
-        with database.reading() as connection:
-            assert len(list(checked_rows(STUDY_MESSAGES, connection.execute(STUDY_MESSAGES.select())))) == 1
-            assert len(list(checked_rows(STUDY_ANSWERS, connection.execute(STUDY_ANSWERS.select())))) == 1
-    finally:
-        database.close()
 
 
 def _execute(database: Database, statement: str, **cells: object) -> object:

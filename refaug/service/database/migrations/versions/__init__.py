@@ -1,1 +1,0 @@
-"""The migrations, one in each file, numbered in order."""
