@@ -57,7 +57,7 @@ def test_requests_that_would_read_a_cut_file_are_refused_with_its_name(
 
     refused = client.post("/v1/references", json=items)
     assert (refused.status_code, refused.json()["code"]) == (503, "unavailable")
-    assert f"{file} was changed while it is served: it has 0 bytes" in refused.json()["detail"]
+    assert str(file) in refused.json()["detail"]
     assert refused.headers["Retry-After"] == "60"
     plain = {"items": small_items(2), "metrics": ["bleu"]}
     assert client.post("/v1/scores", json=plain).status_code == 200

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from refusals import refusing
 from typer.testing import CliRunner
 
 from refaug.agreement.probe import Probe
@@ -89,11 +90,11 @@ def test_diagnose_reads_line_aligned_files(tmp_path: Path, capfd: pytest.Capture
 
 
 def test_what_diagnose_cannot_do_is_refused(items: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(Usage, match="--json and --tsv at once"):
+    with refusing(Usage, "--json", "--tsv"):
         run("score", "diagnose", items, "--json", "--tsv")
-    with pytest.raises(Usage, match="no tokenizer is called 'words'"):
+    with refusing(Usage, "words"):
         run("score", "diagnose", items, "--tok", "words")
-    with pytest.raises(BadInput, match="1 item could not be used"):
+    with refusing(BadInput):
         run("score", "diagnose", items, "--strict")
     assert "characters_mean" in capfd.readouterr().out
 

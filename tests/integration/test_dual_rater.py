@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 from integration.conftest import Home
-from trainings import interrupting, talk
+from trainings import talk
 
 from refaug.cli.main import main
-from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.home import Settings
 from refaug.core.progress import Silent
 from refaug.core.records import Reference
@@ -70,15 +68,3 @@ def test_lists_reports_and_metrics_have_it(trained: Home, tmp_path: Path) -> Non
     (metric,) = score.json["scores"]
     assert f"rater|model:{rater.spec}" in score.out
     assert [metric["systems"][name]["replies"][0]["score"] for name in "xyz"] == pytest.approx(ratings[0], abs=1e-6)
-
-
-def test_a_stopped_training_goes_on_as_it_was_ordered(home: Home, with_rater: Path, monkeypatch: Any) -> None:
-    shutil.copytree(with_rater / "logs", home.logs)
-    with interrupting(monkeypatch) as stop:
-        stop(3)
-        assert home(*TRAIN).code != 0
-    result = home("train", "resume", "rater", "chat", "--json")
-    assert result.code == 0, result.err
-    (version,) = artefact_stores(Settings(home=with_rater))["rater"].versions("chat")
-    weights = [root / "raters/chat" / version / "weights.safetensors" for root in (home.path, with_rater)]
-    assert weights[0].read_bytes() == weights[1].read_bytes()

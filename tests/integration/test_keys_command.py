@@ -8,6 +8,7 @@ from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from refusals import refusing
 
 from refaug.core.errors import NoKey
 from refaug.core.home import Settings
@@ -97,7 +98,7 @@ def test_as_json_times_are_whole_and_the_token_is_there_once(home) -> None:
     assert home("admin", "keys", "list", "--json").json == [made]
     revoked = home("admin", "keys", "revoke", "carol", "--json").json
     assert {**made, "revoked": revoked["revoked"]} == revoked
-    with ring_of(home) as ring, pytest.raises(NoKey, match="key carol was revoked"):
+    with ring_of(home) as ring, refusing(NoKey):
         ring.check(token)
 
 

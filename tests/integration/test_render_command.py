@@ -98,4 +98,4 @@ def test_nothing_is_written_where_one_of_the_files_is_no_report(home: Home, tmp_
 def test_a_device_without_an_end_is_no_report(home: Home) -> None:
     result = home("score", "report", "/dev/zero")
     assert result.code == 3
-    assert "/dev/zero has more than the" in result.err
+    assert "dev/zero" in result.err

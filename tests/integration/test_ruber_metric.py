@@ -141,7 +141,7 @@ def test_tables_tell_of_replies_that_are_scored_together(ready: Home, items: Pat
 def test_whoever_is_missing_is_told_of_before_anything_is_read(ready: Home) -> None:
     for command in (("score",), ("agreement",), ("agreement", "probe")):
         result = ready(*command, "nowhere.jsonl", "-m", ROUGE, "--json")
-        assert result.error["message"] == "metric `ruber` needs a trained RUBER model: pass ruber:model=NAME"
+        assert "ruber" in result.error["message"]
         assert result.error["remedy"] == "refaug artefacts list ruber"
 
 
@@ -175,7 +175,7 @@ def test_a_weighted_part_has_the_rater_weigh_the_sample_alone(ready: Home, items
     signature = found["sets"][0]["signatures"][sampled]["signature_full"]
     assert "sample-rater.:some@" in signature
     idle = ready("agreement", weighted, "-m", f"{asked};b=0,norm=none", "--rater", "some", "--json")
-    assert idle.error["message"] == "--rater: it has no effect without an index"
+    assert "--rater" in idle.error["message"]
 
 
 def test_probes_are_scored_too(ready: Home, items: Path) -> None:

@@ -13,6 +13,7 @@ import orjson
 import pytest
 import typer
 from engines import home_with_versions
+from refusals import refusing
 
 from refaug.cli.artefacts.transfer import export_command, import_command
 from refaug.core.artefacts.manifests import describe_files
@@ -125,9 +126,9 @@ def test_a_frozen_set_goes_from_one_home_to_another(here, there, tmp_path):
     assert orjson.loads(there("import", file, "--json")) == {**moved, "was_there": True, "newly_withdrawn": False}
     assert there("import", file).splitlines()[1] == "  was there already"
     ReferenceSets(there.settings.reference_sets).open(set_id).verify()
-    with pytest.raises(Usage, match="--publish with a frozen set"):
+    with refusing(Usage, "--publish"):
         there("import", file, "--publish")
-    with pytest.raises(NotFound, match="no reference set 0123456789abcdef"):
+    with refusing(NotFound):
         here("export", "set", "0123456789abcdef", file)
 
 
@@ -172,19 +173,19 @@ def test_another_published_version_stays_until_publishing_is_asked_for(here, the
 
 def test_what_cannot_be_done_says_why(here, there, tmp_path):
     file = tmp_path / "chat.tar.zst"
-    with pytest.raises(Usage, match="a log has no versions"):
+    with refusing(Usage):
         here("export", "log", "chat", file)
-    with pytest.raises(Usage, match=r"'ratr' is no kind of artefact; did you mean 'rater'\?"):
+    with refusing(Usage, "ratr", "rater"):
         here("export", "ratr", "chat", file)
-    with pytest.raises(NotFound, match="there are: chat"):
+    with refusing(NotFound):
         here("export", "rater", "talk", file)
     assert not file.exists()
     here("export", "rater", "chat", file)
     there.publish("rater", "chat", "other\n")
-    with pytest.raises(Conflict, match="other content"):
+    with refusing(Conflict):
         there("import", file)
     file.write_bytes(b"something else")
-    with pytest.raises(UnknownFormat, match=r"chat\.tar\.zst is not what refaug artefacts export writes"):
+    with refusing(UnknownFormat, "chat.tar.zst"):
         there("import", file)
 
 
@@ -199,6 +200,6 @@ def test_an_index_whose_hashes_fit_and_whose_numbers_do_not_is_refused(there, tm
     replace(manifest, files=describe_files(version, manifest.files)).write(version)
     Home(settings.home, capsys)("export", "index", "chat", tmp_path / "chat.tar.zst")
     shutil.copytree(settings.home / "vectors", there.settings.home / "vectors")
-    with pytest.raises(Corrupt, match=r"pair_start\.npy: row 2 holds .*, less than the row before, 1,099,511,627,776"):
+    with refusing(Corrupt, "pair_start.npy", "1,099,511,627,776"):
         there("import", tmp_path / "chat.tar.zst")
     assert places_of(there.settings).indexes.versions("chat") == []

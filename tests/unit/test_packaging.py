@@ -70,7 +70,7 @@ def test_the_wheel_alone_scores_and_names_the_extra_of_what_it_lacks(tmp_path: P
     for words, extra in wanted.items():
         refused = run(*words)
         assert refused.returncode == MissingPart.exit_code, (words, refused.stderr)
-        assert f"pip install 'refaug[{extra}]'" in refused.stderr, words
+        assert str(extra) in refused.stderr, words
 
 
 def test_a_wheel_holds_the_files_of_the_package(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from kinds import KINDS, Opened
 from known_items import ITEMS
+from refusals import refusing
 from scripted import Said, ok, scripted
 
 from refaug_client import AsyncClient, Client, ReferenceSet, TimedOut, Usage
@@ -91,7 +92,7 @@ def test_a_method_can_be_called_by_its_class_overridden_and_replaced(url: str) -
 def test_what_is_wrong_is_raised_where_it_is_awaited() -> None:
     client = AsyncClient("http://127.0.0.1:1")
     asking = client.score("no items")
-    with pytest.raises(Usage, match="is not a list"):
+    with refusing(Usage, "items"):
         asyncio.run(asking)  # type: ignore[arg-type]
 
 
@@ -115,7 +116,7 @@ def test_input_that_is_awaited_is_for_asyncio() -> None:
     async def items() -> AsyncIterator[Any]:
         yield ITEMS[0]
 
-    with Client("http://127.0.0.1:1") as client, pytest.raises(Usage, match="items is asynchronous"):
+    with Client("http://127.0.0.1:1") as client, refusing(Usage, "items"):
         client.references_iter(items())
 
 
@@ -153,20 +154,20 @@ def test_a_client_with_another_time_limit_shares_the_connections() -> None:
         assert [asked.headers["x-timeout-s"] for asked in server.requests] == ["7.000", "600.000"] * 2
         assert server.connections == 1
         patient.close()
-        with pytest.raises(Usage, match="closed"):
+        with refusing(Usage, "closed"):
             client.references([])
 
 
 def test_another_time_limit_holds_for_parts_batches_and_copies(opened: Opened) -> None:
     with scripted(lambda asked: Said(first=threading.Event())) as server:
         client = opened(server.url, retry=0).with_options(timeout_s=0.1)
-        with pytest.raises(TimedOut, match=r"within 0\.1 s"):
+        with refusing(TimedOut, "0.1"):
             client.sets.list()
-        with pytest.raises(TimedOut, match=r"within 0\.1 s"):
+        with refusing(TimedOut, "0.1"):
             list(client.references_iter(ITEMS, batch=1))
     again = pickle.loads(pickle.dumps(Client("http://127.0.0.1:1").with_options(timeout_s=3)))
     assert again._wire.settings.timeout_s == 3
-    with pytest.raises(Usage, match="timeout_s"):
+    with refusing(Usage, "timeout_s"):
         opened("http://127.0.0.1:1").with_options(timeout_s=0)
 
 
@@ -194,7 +195,7 @@ def test_a_client_lives_through_several_loops(url: str) -> None:
 
     assert [asyncio.run(asked()) for _ in range(3)] == ["ok"] * 3
     asyncio.run(client.close())
-    with pytest.raises(Usage, match="closed"):
+    with refusing(Usage, "closed"):
         asyncio.run(asked())
     gc.collect()
 

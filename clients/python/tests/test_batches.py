@@ -16,6 +16,7 @@ from typing import Any, Optional
 import pytest
 from kinds import KINDS, Opened
 from known_items import ITEMS
+from refusals import refusing
 from scripted import Asked, Said, ok, page, problem, scripted
 from serving import small_items
 
@@ -262,11 +263,11 @@ def test_a_client_that_is_closed_meanwhile_ends_the_waiting() -> None:
 
         closer = threading.Thread(target=close)
         closer.start()
-        with pytest.raises(Usage, match="this client is closed"):
+        with refusing(Usage):
             next(answers_of(connection, 5, 2))
         closer.join()
         require_no_senders()
-        with pytest.raises(Usage, match="this client is closed"):
+        with refusing(Usage):
             next(answers_of(connection, 5, 2))
 
 
@@ -327,7 +328,7 @@ def test_an_error_comes_after_all_that_came_before_it(opened: Opened) -> None:
 
     with scripted(answer) as server:
         client, found = opened(server.url), []
-        with pytest.raises(NotFound, match="no such index"):
+        with refusing(NotFound):
             found.extend(
                 item.references[0].text
                 for item in client.references_iter(({"utterance": str(n)} for n in range(100)), batch=3, at_once=4)
@@ -412,10 +413,10 @@ def test_one_item_that_is_too_large_is_an_error(opened: Opened) -> None:
     items = [{"utterance": "short"}, {"utterance": "s"}, {"utterance": "much too long"}, {"utterance": "t"}]
     with scripted(answer) as server:
         found = []
-        with pytest.raises(BadInput, match="too long for one request") as caught:
+        with refusing(BadInput) as caught:
             found.extend(item.id for item in opened(server.url).references_iter(items, batch=4))
         assert (found, caught.value.status) == (["item-0", "item-1"], 413)
-        with pytest.raises(BadInput, match="too long for one request"):
+        with refusing(BadInput):
             opened(server.url).references(items[2:3])
 
 
@@ -497,7 +498,7 @@ def test_replies_one_by_one_have_the_scores_of_all_at_once(client: Any) -> None:
         for name in ("a", "b"):
             assert [one[metric][name].score for one in stream] == whole[metric][name].replies
         assert {one.signatures[metric] for one in stream} == {whole[metric].signature}
-    with pytest.raises(Usage, match="there are 4 scores of m0"):
+    with refusing(Usage, "m0"):
         _ = stream[0].score
     with pytest.raises(KeyError, match="there are: upsilon-bleu, bleu"):
         _ = stream[0]["chrf"]
@@ -546,7 +547,7 @@ def test_a_last_batch_without_any_score_is_unscored_and_no_error(client: Any) ->
     assert [one["bleu"]["a"].score for one in client.score_iter(items, metric="bleu", batch=4)] == whole["bleu"][
         "a"
     ].replies
-    with pytest.raises(BadInput, match="no reply has a score by bleu"):
+    with refusing(BadInput):
         client.score([{**one, "references": []} for one in MANY[:4]], metric="bleu", batch=2)
 
 
@@ -582,11 +583,11 @@ def test_a_metric_that_suits_any_batch_is_scored_over_all_items(client: Any, ite
 def test_a_metric_that_suits_no_batch_is_reported_or_refused_as_in_one_request(client: Any) -> None:
     items = GOLDS_ONLY + NO_GOLDS
     for batch in (100, 2):
-        with pytest.raises(BadInput, match="no item has a reference weighted by people"):
+        with refusing(BadInput):
             client.score(items, **SUITS, batch=batch)
-        with pytest.raises(BadInput, match="no item has a reference weighted by people"):
+        with refusing(BadInput):
             client.score(items, metric="delta-bleu", references="given", on_error="report", batch=batch)
-        with pytest.raises(BadInput, match=r"item m6 has no gold, and neither have 1 more") as caught:
+        with refusing(BadInput) as caught:
             client.score(NO_GOLDS, **SUITS, on_error="report", batch=1 if batch == 2 else batch)
         assert caught.value.code == "no_gold"
     whole, parts = (client.score(items, **SUITS, on_error="report", batch=batch) for batch in (100, 2))
@@ -607,7 +608,7 @@ def test_a_metric_that_a_set_does_not_suit_is_reported_once(client: Any) -> None
     assert [one.field for one in parts.problems] == ["metrics[0]"]
     require_same_scores(parts["chrf"]["a"], whole["chrf"]["a"])
     for batch in (100, 3):
-        with pytest.raises(BadInput, match="nothing to weigh"):
+        with refusing(BadInput):
             client.sets.score(frozen.id, replies, **ask, batch=batch)
 
 
@@ -620,7 +621,7 @@ def test_a_stream_judges_each_request_for_itself(url: str, explain: bool) -> Non
             ("m0", ["chrf"]), ("m1", ["chrf"]), ("m4", ["delta-bleu", "chrf"]), ("m5", ["delta-bleu", "chrf"])
         ]  # fmt: skip
         assert [one["field"] for one in stream.problems] == ["metrics[0]"]
-        with pytest.raises(BadInput, match="no item has a reference weighted by people"):
+        with refusing(BadInput):
             list(client.score_iter(items, **SUITS, explain=explain, batch=2))
 
 
@@ -658,7 +659,7 @@ def test_a_refusal_names_the_place_in_all_of_the_input(client: Any, batch: int) 
 
 def test_nothing_but_bad_items_is_refused_as_in_one_request(client: Any) -> None:
     for batch in (100, 2):
-        with pytest.raises(BadInput, match="items cannot be used") as caught:
+        with refusing(BadInput) as caught:
             client.score(
                 [{"id": "x", "utterance": 5}, 3, None, {"id": 0.5}], metric="bleu", on_error="report", batch=batch
             )
@@ -733,7 +734,7 @@ def test_a_batch_of_unknown_ids_alone_is_reported_or_refused(client: Any, sets: 
 
 
 def test_wrong_number_of_replies_is_refused_before_sending(client: Any) -> None:
-    with pytest.raises(Usage, match=r"3 replies of 'model' to 4 items"):
+    with refusing(Usage, "model"):
         client.sets.score("e7043c04b0875353", ["a", "b", "c"], items=["d1", "d2", "d3", "d4"], batch=2)
 
 
@@ -748,26 +749,26 @@ def test_all_of_a_set_is_one_request(client: Any, sets: dict[str, str]) -> None:
 @pytest.mark.parametrize(
     ("asked", "says"),
     [
-        ({"metric": "bleu", "explain": True}, r"explain=True cannot be had .*batch=… of at least 23"),
-        ({"metric": "bleu", "percent": True}, r"percent=True cannot be had .*batch=… of at least 23"),
-        ({"metric": "bleu", "return_": "stats"}, r'return_="stats" is of one request.*batch=… of at least 23'),
-        ({}, r"no metric is named.*metric="),
+        ({"metric": "bleu", "explain": True}, "explain"),
+        ({"metric": "bleu", "percent": True}, "percent"),
+        ({"metric": "bleu", "return_": "stats"}, "stats"),
+        ({}, "no metric is named"),
     ],
 )
 def test_what_several_requests_cannot_give_is_refused_before_any_is_sent(
     opened: Opened, asked: dict[str, Any], says: str
 ) -> None:
     with scripted([problem(500, "internal")]) as server:
-        with pytest.raises(Usage, match=says):
+        with refusing(Usage, says):
             opened(server.url).score(MANY, **asked, batch=5)
         assert server.requests == []
 
 
 def test_a_metric_that_looks_at_all_items_needs_one_request(client: Any) -> None:
-    with pytest.raises(Usage, match=r"items 5 to 9 were scored by cider\|.*batch=… of at least 23"):
+    with refusing(Usage, "items"):
         client.score(MANY, metric="cider", batch=5)
     assert client.score(MANY, metric="cider", batch=1_000)["cider"]["a"].corpus is not None
-    with pytest.raises(Usage, match=r"items from 5 on were scored by cider\|"):
+    with refusing(Usage):
         list(client.score_iter(MANY, metric="cider", batch=5))
 
 
@@ -779,7 +780,7 @@ def test_an_id_that_comes_twice_is_refused_wherever_the_two_are(opened: Opened, 
     with scripted([problem(500, "internal")]) as server:
         client = opened(server.url)
         for ask in (client.references, lambda given, batch: client.score(given, metric="bleu", batch=batch)):
-            with pytest.raises(Usage, match=rf"items\[19\].id: '{name}' is the id of items\[2\]"):
+            with refusing(Usage, "items[19].id", name, "items[2]"):
                 ask(items, batch=5)
         assert server.requests == []
 
@@ -789,7 +790,7 @@ def test_numbers_that_are_none_are_refused(opened: Opened, value: Any) -> None:
     client = opened("http://127.0.0.1:9")
     for name in ("batch", "at_once"):
         for ask in (client.references, client.rate, client.references_iter, client.rate_iter):
-            with pytest.raises(Usage, match=f"{name}="):
+            with refusing(Usage, name):
                 ask([{"utterance": "x"}], **{name: value})
 
 
@@ -813,7 +814,7 @@ def test_no_items_are_no_requests_one_by_one(opened: Opened) -> None:
 def test_a_closed_client_sends_nothing(opened: Opened) -> None:
     client = opened("http://127.0.0.1:9")
     client.close()
-    with pytest.raises(Usage, match="closed"):
+    with refusing(Usage, "closed"):
         next(iter(client.references_iter([{"utterance": "x"}])))
 
 
@@ -847,7 +848,7 @@ def test_scores_by_different_things_are_never_put_together(opened: Opened) -> No
         return ok({"stats": [sheet], "problems": [], "warnings": [], "versions": {}, "data": "x", "items": len(ids)})
 
     with scripted(answer) as server:
-        with pytest.raises(Usage, match=r"items 5 to 9 were scored by bleu\|v:1, those before by bleu\|v:0"):
+        with refusing(Usage, "bleu|v:1", "bleu|v:0"):
             opened(server.url).score(MANY, metric="bleu", batch=5, at_once=1)
         assert "/v1/scores/combine" not in [asked.path for asked in server.requests]
 
@@ -867,7 +868,7 @@ def test_sums_that_lack_something_are_no_answer(opened: Opened, lacking: str) ->
         return ok({"stats": [sheet], "problems": [], "warnings": [], "versions": {}})
 
     asked = lambda one: answer(one) if one.body else problem(404, "not_found")  # noqa: E731  what else it is asked for
-    with scripted(asked) as server, pytest.raises(RefaugError, match=lacking):
+    with scripted(asked) as server, refusing(RefaugError, lacking):
         opened(server.url, retry=0).score(MANY, metric="bleu", batch=5)
 
 
@@ -985,5 +986,5 @@ def test_stderr_that_is_closed_or_not_there_stops_nothing(monkeypatch: pytest.Mo
 def test_progress_is_a_function_or_yes_or_no(opened: Opened, progress: Any) -> None:
     client = opened("http://127.0.0.1:9")
     for ask in (client.references, client.references_iter):
-        with pytest.raises(Usage, match="progress="):
+        with refusing(Usage, "progress="):
             ask([{"utterance": "x"}], progress=progress)

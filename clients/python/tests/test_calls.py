@@ -13,6 +13,7 @@ from typing import Any
 
 import httpx
 import pytest
+from refusals import refusing
 
 from refaug_client import Client, Usage
 from refaug_client._api import items, retrieval
@@ -567,17 +568,17 @@ def test_generators_tuples_and_columns_become_lists() -> None:
 @pytest.mark.parametrize("wrong", ["d1", b"d1", {"id": "d1"}, 3, None])
 def test_single_value_in_place_of_a_list_is_refused_before_sending(wrong: Any) -> None:
     for ask in (Client.references.call, Client.score.call, Client.rate.call, Client.combine.call):
-        with pytest.raises(Usage, match="is not a list"):
+        with refusing(Usage):
             ask(wrong)
-    with pytest.raises(Usage, match="is not a list"):
+    with refusing(Usage, "dialogues"):
         Logs.post.call("chat", wrong)
 
 
 @pytest.mark.parametrize("wrong", ["a reply", {"a": "a reply"}, 3])
 def test_a_text_is_not_taken_for_a_list_of_its_letters(wrong: Any) -> None:
-    with pytest.raises(Usage, match="list"):
+    with refusing(Usage, "list"):
         Sets.score.call("abcdef", wrong)
-    with pytest.raises(Usage, match="list"):
+    with refusing(Usage, "list"):
         Client.score.call([ITEM], replies=wrong)
 
 
@@ -589,9 +590,9 @@ def test_replies_replace_those_of_the_items_in_order() -> None:
         {"id": "d2", "replies": {"newer": "c"}},
     ]
     assert pairs[0] == {"id": "d1", "replies": {"old": "x"}}
-    with pytest.raises(Usage, match="1 replies of 'model' to 2 items"):
+    with refusing(Usage, "model"):
         Client.score.call(pairs, replies=["a"])
-    with pytest.raises(Usage, match=r"items\[0\]: 'd1' is no item"):
+    with refusing(Usage, "items[0]", "d1"):
         Client.score.call(["d1"], replies=["a"])  # type: ignore[list-item]
 
 
@@ -599,7 +600,7 @@ def test_one_metric_or_several_but_not_both() -> None:
     assert Client.score.call([ITEM], metric="bleu").body["metrics"] == ["bleu"]
     assert Client.score.call([ITEM], metrics="bleu").body["metrics"] == ["bleu"]
     assert Client.score.call([ITEM], metrics=("bleu", "chrf")).body["metrics"] == ["bleu", "chrf"]
-    with pytest.raises(Usage, match="one of the two"):
+    with refusing(Usage, "bleu"):
         Client.score.call([ITEM], metric="bleu", metrics=["chrf"])
 
 
@@ -609,7 +610,7 @@ def test_moments_are_sent_as_iso_8601() -> None:
         "after": "2026-11-20T08:30:00+00:00",
         "k": 3,
     }
-    with pytest.raises(Usage, match="no dict"):
+    with refusing(Usage, "settings"):
         Client.references.call([ITEM], settings=5)  # type: ignore[arg-type]
 
 
@@ -637,7 +638,7 @@ def test_what_is_no_name_is_refused(name: Any) -> None:
         Schedules.get.call,
         Client.explain.call,
     ):
-        with pytest.raises(Usage, match="no name"):
+        with refusing(Usage):
             ask(name)
 
 

@@ -19,6 +19,7 @@ import httpx
 import pytest
 from kinds import KINDS, Opened
 from known_items import ITEMS
+from refusals import refusing
 from scripted import DROP, Asked, Said, ok, problem, scripted
 
 import refaug_client
@@ -116,7 +117,7 @@ def test_batches_put_together_are_all_at_once(client: Any) -> None:
             assert both[name][system].corpus == whole[name][system].corpus
             assert both[name][system].interval == whole[name][system].interval
     assert (both.batches, both.items) == (2, len(ITEMS))
-    with pytest.raises(Usage, match="sums"):
+    with refusing(Usage, "sums"):
         _ = halves[0].corpus
 
 
@@ -134,7 +135,7 @@ def test_scores_are_verified_with_their_items_as_a_result_or_as_json(client: Any
     assert not other.holds
     assert [one.part for one in other.in_state("differs")] == ["replies", "reply scores", "corpus scores"]
     assert "these replies are not those of the file" in repr(other)
-    with pytest.raises(BadInput, match="sums for combining"):
+    with refusing(BadInput):
         client.verify(client.score(ITEMS, metric="bleu", return_="stats"), ITEMS)
 
 
@@ -147,7 +148,7 @@ def test_explanations_shares_and_languages_arrive(client: Any) -> None:
 
 def test_bad_items_are_reported_by_place_and_others_scored_on_request(client: Any) -> None:
     items = [ONE[0], {**ONE[1], "references": [{"text": "x", "weight": 7}]}, ONE[2]]
-    with pytest.raises(BadInput, match="weight") as caught:
+    with refusing(BadInput, "weight") as caught:
         client.score(items, metric="bleu")
     assert caught.value.code == "bad_input"
     assert caught.value.errors[0]["place"] == 1
@@ -158,7 +159,7 @@ def test_bad_items_are_reported_by_place_and_others_scored_on_request(client: An
 
 
 def test_ids_that_come_twice_are_refused(client: Any) -> None:
-    with pytest.raises(BadInput, match="d0"):
+    with refusing(BadInput, "d0"):
         client.score([ONE[0], ONE[0]], metric="bleu")
 
 
@@ -285,12 +286,12 @@ def test_a_reply_to_every_item_needs_no_ids(client: Any, sets: Any) -> None:
     whole = client.sets.score(sets["train"], {"a": texts, "b": texts[::-1]}, metrics=["delta-bleu", "chrf"])
     named = client.sets.score(sets["train"], {"a": texts}, items=[item["id"] for item in ITEMS], metric="delta-bleu")
     assert whole["delta-bleu"]["a"].replies == named.replies
-    with pytest.raises(BadInput, match="11 entries"):
+    with refusing(BadInput):
         client.sets.score(sets["train"], texts[:-1])
 
 
 def test_ids_that_a_set_lacks_are_told_or_passed_over(client: Any, sets: Any) -> None:
-    with pytest.raises(BadInput, match="nobody"):
+    with refusing(BadInput, "nobody"):
         client.sets.score(sets["test"], ["a", "b"], items=["d1", "nobody"])
     found = client.sets.score(sets["test"], ["a", "b"], items=["d1", "nobody"], on_error="report")
     assert found.replies[1] is None
@@ -399,7 +400,7 @@ def test_versions_are_listed_and_published(client: Any, kind: str, name: str) ->
         part.rollback(kind, name)  # there is none before it
     with pytest.raises(NotFound):
         part.get(kind, "nobody")
-    with pytest.raises(BadInput, match="'raters' is no kind of artefact"):
+    with refusing(BadInput, "raters"):
         part.get("raters", name)
 
 
@@ -450,7 +451,7 @@ def test_schedules_are_put_changed_and_deleted(client: Any, opened: Opened) -> N
     assert client.schedules.delete(name) is None
     with pytest.raises(NotFound):
         client.schedules.get(name)
-    with pytest.raises(BadInput, match="cron"):
+    with refusing(BadInput, "cron"):
         client.schedules.put(name, cron="every day", order=order)
 
 
@@ -558,11 +559,11 @@ def test_an_answer_that_lacks_a_field_is_named(opened: Opened) -> None:
     answers = {"/v1/references": {"items": [], "problems": []}, "/v1/scores": {"request_id": "x"}}
     with scripted(lambda asked: ok(answers.get(asked.path, {"status": "ok"}))) as server:
         client = opened(server.url, retry=0)
-        with pytest.raises(BadAnswer, match="Health has no 'version'"):
+        with refusing(BadAnswer, "version"):
             client.health()
-        with pytest.raises(BadAnswer, match="References has no 'versions'"):
+        with refusing(BadAnswer, "versions"):
             client.references([ONE[0]])
-        with pytest.raises(BadAnswer, match="neither scores nor stats"):
+        with refusing(BadAnswer, "200"):
             client.score([ONE[0]])
 
 
@@ -579,12 +580,12 @@ def test_a_closed_client_says_so(opened: Opened, url: str) -> None:
     client.close()
     client.close()
     for ask in (client.health, client.sets.list, lambda: client.score(ONE)):
-        with pytest.raises(Usage, match="closed"):
+        with refusing(Usage, "closed"):
             ask()
 
 
 def test_nobody_there_is_told_with_the_address(opened: Opened) -> None:
-    with pytest.raises(CannotConnect, match=r"127\.0\.0\.1:1"):
+    with refusing(CannotConnect, "127.0.0.1:1"):
         opened("http://127.0.0.1:1", retry=0).health()
 
 
@@ -668,5 +669,5 @@ def test_a_unix_socket_is_spoken_to(opened: Opened, tmp_path: Path) -> None:
 @pytest.mark.parametrize("made", [refaug_client.Client, refaug_client.AsyncClient])
 @pytest.mark.parametrize("wrong", [["a"], "a: b", {"a b": "c"}, {"a": "b\r\nc: d"}, {"a": 5}])
 def test_headers_that_are_none_are_refused(made: Any, wrong: Any) -> None:
-    with pytest.raises(Usage, match="header"):
+    with refusing(Usage, "header"):
         made("http://x", headers=wrong)

@@ -11,6 +11,7 @@ from typing import Any, Optional
 
 import pytest
 from kinds import KINDS, Opened
+from refusals import refusing
 from scripted import DROP, Asked, Said, ok, page, problem, scripted
 from servers import Served
 
@@ -102,7 +103,7 @@ def test_data_of_several_lines_is_one_and_comments_are_nothing() -> None:
     ],
 )
 def test_events_that_are_not_refaugs_are_no_answer(said: bytes, why: str) -> None:
-    with pytest.raises(BadAnswer, match=why) as caught:
+    with refusing(BadAnswer, why) as caught:
         Reader().feed(said)
     assert len(caught.value.excerpt) <= 200
 
@@ -110,7 +111,7 @@ def test_events_that_are_not_refaugs_are_no_answer(said: bytes, why: str) -> Non
 def test_an_event_without_an_end_is_given_up() -> None:
     reader = Reader()
     assert [reader.feed(b"x" * 1024 * 1024) for _ in range(16)] == [[]] * 16
-    with pytest.raises(BadAnswer, match="does not end"):
+    with refusing(BadAnswer):
         reader.feed(b"x")
 
 
@@ -179,16 +180,16 @@ def test_a_server_that_never_gives_an_event_is_given_up(opened: Opened) -> None:
 
 
 def test_what_is_no_stream_is_no_answer(opened: Opened) -> None:
-    with scripted([page(200)]) as server, pytest.raises(BadAnswer, match=r"text/html.*proxy"):
+    with scripted([page(200)]) as server, refusing(BadAnswer, "text/html"):
         list(opened(server.url, retry=0).jobs.events(ID))
 
 
 def test_a_job_that_is_not_there_is_an_error(opened: Opened) -> None:
     with scripted([problem(404, "not_found", "no job of this id")]) as server:
         client = opened(server.url)
-        with pytest.raises(NotFound, match="no job of this id"):
+        with refusing(NotFound):
             list(client.jobs.events(ID))
-        with pytest.raises(NotFound, match="no job of this id"):
+        with refusing(NotFound):
             client.jobs.wait(ID)
 
 
@@ -213,7 +214,7 @@ def test_leaving_the_loop_ends_the_stream() -> None:
 
 @pytest.mark.parametrize("after", [-1, True, "7", 1.0, None])
 def test_ids_of_events_are_whole_numbers(opened: Opened, after: Any) -> None:
-    with pytest.raises(Usage, match="after="):
+    with refusing(Usage, "after="):
         list(opened("http://127.0.0.1:9").jobs.events(ID, after=after))
 
 
@@ -249,14 +250,14 @@ def test_a_job_that_has_ended_is_not_followed(opened: Opened) -> None:
 def test_how_a_job_ended_is_an_error_that_has_the_job(opened: Opened) -> None:
     error = {"code": "no_source", "message": "nothing was posted", "remedy": "post it", "exit_code": 3}
     with scripted([job("failed", error=error)]) as server:
-        with pytest.raises(JobFailed, match=r"ingest\) failed: nothing was posted; post it") as caught:
+        with refusing(JobFailed, "nothing was posted") as caught:
             opened(server.url).jobs.wait(ID)
         assert caught.value.job.error["code"] == "no_source"
         assert not isinstance(caught.value, JobCancelled)
-    with scripted([job("failed", error=None)]) as server, pytest.raises(JobFailed, match="failed: nobody knows why"):
+    with scripted([job("failed", error=None)]) as server, refusing(JobFailed, "nobody knows why"):
         opened(server.url).jobs.wait(ID)
     with scripted([job("cancelled")]) as server:
-        with pytest.raises(JobCancelled, match="was cancelled") as caught:
+        with refusing(JobCancelled, "01k0v6n7fvwgxp5wp2x3w7d39t") as caught:
             opened(server.url).jobs.wait(ID)
         assert caught.value.job.state == "cancelled"
 
@@ -313,11 +314,11 @@ def test_a_job_that_takes_longer_than_one_waits_is_left_alone(opened: Opened) ->
     with scripted(Server(*STORY[:4], never, last=job("running"))) as server:
         client = opened(server.url, retry=QUICK)
         began = time.monotonic()
-        with pytest.raises(TimedOut, match=r"has not ended within 0\.3 s; it goes on"):
+        with refusing(TimedOut, "0.3"):
             client.jobs.wait(ID, timeout_s=0.3)
         assert time.monotonic() - began >= 0.3
         found = []
-        with pytest.raises(TimedOut, match="has not ended within"):
+        with refusing(TimedOut, "01k0v6n7fvwgxp5wp2x3w7d39t"):
             found.extend(one.id for one in client.jobs.events(ID, timeout_s=0.3))
         assert found == [1, 2, 3, 4]
         assert {asked.method for asked in server.requests} == {"GET"}  # nobody stopped it
@@ -340,7 +341,7 @@ def test_signs_of_life_do_not_make_a_wait_longer(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("timeout_s", [0, -1])
 def test_a_time_to_wait_is_more_than_nothing(opened: Opened, timeout_s: float) -> None:
-    with pytest.raises(Usage, match="timeout_s="):
+    with refusing(Usage, "timeout_s="):
         opened("http://127.0.0.1:9").jobs.wait(ID, timeout_s=timeout_s)
 
 

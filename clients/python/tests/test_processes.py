@@ -19,6 +19,7 @@ import plain_set
 import pytest
 import workers
 from plain_set import SET, score_of, scores_of
+from refusals import refusing
 from scripted import Asked, Said, Scripted, problem, scripted
 
 from refaug_client import Client, NotFound, Retry, Usage
@@ -125,7 +126,7 @@ def test_an_httpx_client_of_ones_own_goes_into_no_other_process(server: Scripted
         _, found, _ = in_process("fork", workers.score, client, ["d1"], ["x"])
         assert isinstance(found, Usage)
         assert "forked process" in str(found)
-        with pytest.raises(Usage, match="cannot be pickled"):
+        with refusing(Usage):
             pickle.dumps(client)
         assert workers.score(client, ["d1"], ["x"]) == [[score_of("d1", "x")]]
 

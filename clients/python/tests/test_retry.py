@@ -7,6 +7,7 @@ import random
 from typing import Any, Optional
 
 import pytest
+from refusals import refusing
 
 from refaug_client._core import errors
 from refaug_client._http.settings import NO_RETRY, Retry, is_worth_repeating
@@ -162,5 +163,5 @@ def test_workers_that_are_handed_the_same_settings_draw_for_themselves() -> None
     ],
 )
 def test_settings_that_make_no_sense_are_refused_with_their_value(wrong: dict[str, Any], said: str) -> None:
-    with pytest.raises(errors.Usage, match=said):
+    with refusing(errors.Usage, said):
         Retry(**wrong)

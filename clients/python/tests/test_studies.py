@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx2
 import pytest
+from refusals import refusing
 from studying import Person, add_bots, chat_protocol
 
 from refaug_client import AsyncClient, Client, Conflict, NotFound, RefaugError
@@ -82,7 +83,7 @@ def test_the_client_of_asyncio_yields_the_same_records(url: str, studied: str) -
 
 def test_refusals_say_what_would_be_right(url: str, studied: str) -> None:
     with Client(url) as client:
-        with pytest.raises(Conflict, match="sdk-study"):
+        with refusing(Conflict, "sdk-study"):
             client.studies.create(studied, chat_protocol("sdk-quokka"))
         with pytest.raises(RefaugError) as wrong:
             client.studies.create("sdk-wrong", {"kind": "chat", "bots": ["sdk-quokka"], "minturns": 3})

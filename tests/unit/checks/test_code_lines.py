@@ -80,6 +80,6 @@ def test_the_page_gets_the_counts_and_is_refused_once_they_are_a_tenth_away(
     assert page.read_text() == f"# Rooms\n\n{lines}\n\n```text\nrest\n```\n"
     monkeypatch.setattr(code_lines, "hundreds", lambda: {"small": 400, "large.room": 13_800})
     assert code_lines.write_page(page, checks=True) == 1
-    assert "large.room: run make docs" in capsys.readouterr().err
+    assert "large.room" in capsys.readouterr().err
     monkeypatch.setattr(code_lines, "hundreds", lambda: {"small": 400, "large.room": 13_400})
     assert code_lines.write_page(page, checks=True) == 0

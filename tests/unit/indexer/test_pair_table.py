@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from plain_table import NO_TIME, PlainTable, first_half_of_md5, plain_table
+from refusals import refusing
 
 from refaug.core.errors import BadInput, Conflict, Usage
 from refaug.core.progress import Silent
@@ -172,7 +173,7 @@ def test_the_tables_of_any_logs_are_those_of_the_definition(tmp_path_factory, en
     expected = plain_table(logs, **erased)
     (folder / "out").mkdir()
     if not expected.utterances:
-        with pytest.raises(BadInput, match="has no pairs"):
+        with refusing(BadInput):
             build_table(engine, stored, folder / "out", erased=erased_of(**erased), progress=Silent())
         return
     counts = build_table(engine, stored, folder / "out", erased=erased_of(**erased), progress=Silent())
@@ -325,11 +326,11 @@ def test_keys_of_dialogues_and_erasures_equal_those_of_the_log_engine(engine):
 
 def test_logs_without_pairs_are_refused_by_name(tmp_path, engine):
     empty, full = make_log(tmp_path, "empty", []), make_log(tmp_path, "full", [row_of("d", "1", "hi", "ho")])
-    with pytest.raises(BadInput, match=r"log empty has no pairs \(ingest"):
+    with refusing(BadInput):
         build_table(engine, [empty], tmp_path, progress=Silent())
-    with pytest.raises(BadInput, match="log empty, full has no pairs that are not erased"):
+    with refusing(BadInput):
         build_table(engine, [full, empty], tmp_path, erased=erased_of(dialogues=["d"]), progress=Silent())
-    with pytest.raises(Usage, match="log full is named twice"):
+    with refusing(Usage):
         build_table(engine, [full, full], tmp_path, progress=Silent())
 
 
@@ -345,7 +346,7 @@ def test_logs_that_have_lost_all_their_pairs_change_every_utterance(tmp_path, en
 def test_a_part_that_was_replaced_meanwhile_is_a_conflict(tmp_path, engine):
     log = make_log(tmp_path, "one", [row_of("d", "1", "hi", "ho")])
     log.paths[0].unlink()
-    with pytest.raises(Conflict, match="replaced while it was read"):
+    with refusing(Conflict):
         build_table(engine, [log], tmp_path, progress=Silent())
 
 

@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 from engines import TEXTS, home_with_versions
+from refusals import refusing
 
 import refaug
 from refaug.cli.main import main
@@ -141,9 +142,9 @@ def test_the_home_is_that_of_the_environment(home: Settings, monkeypatch: pytest
     monkeypatch.setenv("REFAUG_HOME", str(home.home))
     assert refaug.references(ITEMS[:1], **NAMED).versions.index
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(refaug.NotFound, match="no rater 'base'"):
+    with refusing(refaug.NotFound, "base"):
         refaug.references(ITEMS[:1], home="elsewhere", **NAMED)
-    with pytest.raises(refaug.NotFound, match=r"no index 'chat@2020-01-01\.1'"):
+    with refusing(refaug.NotFound, "chat@2020-01-01.1"):
         refaug.references(ITEMS[:1], index="chat@2020-01-01.1", rater="base")
 
 

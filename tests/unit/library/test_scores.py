@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from refaug_client import Scores as ClientScores
+from refusals import refusing
 
 import refaug
 from refaug.cli.main import main
@@ -94,13 +95,13 @@ def test_a_score_file_of_the_library_is_verified(tmp_path: Path, capsys: pytest.
 
 def test_the_mean_refuses_to_be_one_of_fewer_replies() -> None:
     scores = refaug.score(predictions=["yes", None, "no", "yes"], references=[["yes"]] * 4, metric="bleu")
-    with pytest.raises(refaug.BadInput, match=r"3 of 4 replies have a score \(1 no_reply\)") as caught:
+    with refusing(refaug.BadInput, "no_reply") as caught:
         scores.mean()
-    assert caught.value.remedy == "mean(min_coverage=0.75) for the mean of those"
+    assert all(fact in caught.value.remedy for fact in ("min_coverage", "0.75"))
     assert scores.mean(min_coverage=0.75) == scores["bleu"]["model"].mean == pytest.approx(2 / 3)
-    with pytest.raises(refaug.Usage, match="min_coverage=75"):
+    with refusing(refaug.Usage, "min_coverage"):
         scores.mean(min_coverage=75)
-    with pytest.raises(refaug.BadInput, match="reply 1 has no score"):
+    with refusing(refaug.BadInput):
         scores.floats()
     assert scores.floats(missing=0.0) == [1.0, 0.0, 0.0, 1.0]
 
@@ -118,7 +119,7 @@ def test_results_are_frozen_travel_and_show_themselves() -> None:
     assert page.startswith("<table><caption>Scores of 1 items</caption>")
     with pytest.raises(KeyError, match="there are: delta-bleu"):
         scores["bleu"]
-    with pytest.raises(refaug.Usage, match="there are 2 systems: a, b"):
+    with refusing(refaug.Usage):
         _ = scores.corpus
 
 
@@ -146,7 +147,7 @@ def test_a_metric_is_named_once() -> None:
     assert computed == refaug.score(predictions=["yes no"], references=[["yes yes"]], metric="bleu:n=1", language="en")
     assert metric.compute(ITEMS, draws=5).resampling["draws"] == 5
     assert repr(pickle.loads(pickle.dumps(metric))) == "Metric('bleu:n=1', language='en')"
-    with pytest.raises(refaug.Usage, match="no metric is called 'blue'"):
+    with refusing(refaug.Usage, "blue"):
         refaug.Metric("blue")
-    with pytest.raises(refaug.Usage, match="a metric has one name"):
+    with refusing(refaug.Usage):
         refaug.Metric("bleu", metrics=["chrf"])

@@ -359,7 +359,7 @@ def remedy_for(specification: str) -> str | None:
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
-@settings(max_examples=75, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_the_shortest_digits_read_back_as_the_same_number(number: float) -> None:
     text = shortest(number)
     assert decimal(text) == float(text) == number

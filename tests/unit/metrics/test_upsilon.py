@@ -74,7 +74,7 @@ def combined(aggregate: str, lam: float, each: Sequence[tuple[float, float]]) ->
     return sum(weight * m for weight, m in positive) / sum(weight for weight, _ in positive)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     st.sampled_from(BASES),
     st.sampled_from(AGGREGATES),

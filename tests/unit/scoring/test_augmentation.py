@@ -546,7 +546,7 @@ def items_of_any_kind(draw: st.DrawFn) -> Item:
 
 
 @given(items_of_any_kind())
-@settings(max_examples=75, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_any_item_reads_back_from_its_line_as_itself(item: Item) -> None:
     line = orjson.dumps(item_json(item))
     assert parse_item(orjson.loads(line), where="here", line=1, fallback_id="none") == item

@@ -455,7 +455,7 @@ def test_a_long_value_is_shown_by_its_beginning() -> None:
         ),
     )
 )
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_no_json_whatever_is_more_than_a_bad_item(values: dict[str, Any]) -> None:
     found = parsed(values)
     if isinstance(found, Item):

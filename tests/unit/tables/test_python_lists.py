@@ -56,7 +56,7 @@ PIECES = st.sampled_from(
 )
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=50)
 @given(st.lists(NESTED, max_size=5), st.booleans())
 def test_what_python_prints_is_read_as_literal_eval_reads_it(parts: list[Any], is_tuple: bool) -> None:
     printed = repr(tuple(parts) if is_tuple else parts)
@@ -64,7 +64,7 @@ def test_what_python_prints_is_read_as_literal_eval_reads_it(parts: list[Any], i
     assert repr(read) == repr(ast.literal_eval(printed)) == printed
 
 
-@settings(deadline=None, max_examples=500)
+@settings(deadline=None, max_examples=50)
 @given(st.lists(PIECES, max_size=9).map("".join))
 def test_any_text_is_refused_or_read_as_literal_eval_reads_it(inner: str) -> None:
     for text in (f"[{inner}]", f"({inner})"):

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
+from refusals import refusing
 
 from refaug.core.errors import BadInput
 from refaug.core.records import Item
@@ -85,7 +86,7 @@ def test_a_bad_line_is_named_and_the_others_are_read(tmp_path: Path, line: str, 
     ],
 )
 def test_a_header_that_cannot_be_one_is_refused(tmp_path: Path, header: str, says: str) -> None:
-    with pytest.raises(BadInput, match=says):
+    with refusing(BadInput, says):
         list(read_items(table(tmp_path / "items.tsv", header, "x")))
 
 

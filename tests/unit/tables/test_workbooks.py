@@ -9,6 +9,7 @@ from typing import Any
 
 import openpyxl
 import pytest
+from refusals import refusing
 
 from refaug.core.errors import BadInput, DamagedSource
 from refaug.core.records import Item
@@ -74,23 +75,23 @@ def test_a_row_longer_than_the_header_is_bad_alone(tmp_path: Path) -> None:
 
 
 def test_several_sheets_twin_columns_and_empty_books_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="2 sheets of the workbook have rows: Sheet, notes"):
+    with refusing(BadInput):
         read(saved(tmp_path / "two.xlsx", HEADER, *ROWS, notes=[["remember"]]))
-    with pytest.raises(BadInput, match="two columns are named 'reply'"):
+    with refusing(BadInput, "reply"):
         read(saved(tmp_path / "twin.xlsx", ["reply", "reply"], ["a", "b"]))
-    with pytest.raises(BadInput, match="0 sheets"):
+    with refusing(BadInput):
         read(saved(tmp_path / "empty.xlsx"))
 
 
 def test_a_damaged_book_and_one_that_unpacks_to_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     book = saved(tmp_path / "t.xlsx", HEADER, *ROWS)
     (tmp_path / "cut.xlsx").write_bytes(book.read_bytes()[:-40])
-    with pytest.raises(DamagedSource, match=r"cut\.xlsx: the workbook cannot be read"):
+    with refusing(DamagedSource, "cut.xlsx"):
         read(tmp_path / "cut.xlsx")
     with zipfile.ZipFile(tmp_path / "other.xlsx", "w") as members:
         members.writestr("word/document.xml", "<w/>")
-    with pytest.raises(DamagedSource, match=r"other\.xlsx"):
+    with refusing(DamagedSource, "other.xlsx"):
         read(tmp_path / "other.xlsx")
     monkeypatch.setattr(files, "_MOST_BYTES", 1_000)
-    with pytest.raises(BadInput, match="bytes unpacked are more than 1,000"):
+    with refusing(BadInput, "1,000"):
         read(book)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from refusals import refusing
 
 from refaug.core.errors import Usage
 from refaug.core.home import Settings
@@ -22,13 +23,13 @@ def test_a_judge_needs_weights_only_where_it_sees_them() -> None:
 
 def test_a_server_refuses_a_judge_and_names_the_command() -> None:
     refuse_judge([MetricRequest.of("bleu")])
-    with pytest.raises(Usage, match="which is not allowed here") as refused:
+    with refusing(Usage) as refused:
         refuse_judge([MetricRequest.of("bleu"), MetricRequest.of("judge:refs=gold")])
     assert "judge:model=NAME" in refused.value.remedy
 
 
 def test_a_judge_is_no_default_metric_of_a_server() -> None:
-    with pytest.raises(Usage, match="needs a judge"):
+    with refusing(Usage):
         ServeSettings(default_metric="judge")
 
 
@@ -37,5 +38,5 @@ def test_a_judge_behind_an_endpoint_needs_leave_inside_a_fitted_judge_too(monkey
     monkeypatch.setattr(metric_requests, "_fitted_parts", lambda _spec, _home: parts)
     request = MetricRequest.of("judge-fit:mine", Settings(home=Path("absent")))
     assert [model.parameter.kind for model in request.models] == [ModelKind.FITTED_JUDGE, ModelKind.JUDGE]
-    with pytest.raises(Usage, match="judge-fit needs a judge behind an endpoint"):
+    with refusing(Usage):
         refuse_judge([request])

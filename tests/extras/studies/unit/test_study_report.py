@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from refusals import refusing
 from study_tasks import protocol, study_task
 
 from refaug.core.errors import BadInput
@@ -92,7 +93,7 @@ def test_the_pilot_counts_only_when_asked_for():
     assert (
         study_report([*chats(), *pilot], FORM, StudyAnalysis(with_pilot=True, draws=10))["counts"]["participants"] == 9
     )
-    with pytest.raises(BadInput, match="all tasks are of the pilot"):
+    with refusing(BadInput):
         study_report(pilot, FORM)
 
 
@@ -125,7 +126,7 @@ def test_without_a_protocol_questions_are_those_that_were_answered():
 
 
 def test_an_empty_study_and_two_studies_at_once_are_refused():
-    with pytest.raises(BadInput, match="the study has no task"):
+    with refusing(BadInput):
         study_report([], FORM)
-    with pytest.raises(BadInput, match="tasks of 2 studies: s, t"):
+    with refusing(BadInput):
         study_report([study_task(), study_task(study="t")], FORM)

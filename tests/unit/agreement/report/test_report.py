@@ -825,7 +825,7 @@ def test_names_in_any_script_and_of_any_length_are_drawn_without_warning(tmp_pat
     assert all(name in captions[3] for name in ("日本語", "हिन्दी", "👩 emoji", r"名前\u202e\n"))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(text=st.text(max_size=80))
 def test_labels_hold_only_what_the_font_has_and_fit_their_width(text: str) -> None:
     wrapped, short = plots._wrap(text), plots._shorten(text)

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+from refusals import refusing
 
 from refaug.core.artefacts.manifests import MANIFEST, describe_files
 from refaug.core.artefacts.mapped_files import MappedFiles
@@ -61,7 +62,7 @@ def test_what_happens_to_the_name_of_a_file_changes_no_mapping_of_it(version: Pa
     (version / "words").write_bytes(b"another file")
     files.require_unchanged()
     change(tmp_path / "another name", CONTENT[:100])  # the file that is mapped
-    with pytest.raises(Corrupt, match="words was changed while it is served: it has 100 bytes"):
+    with refusing(Corrupt, "100"):
         files.require_unchanged()
     files.close()
 
@@ -69,7 +70,7 @@ def test_what_happens_to_the_name_of_a_file_changes_no_mapping_of_it(version: Pa
 def test_a_file_that_is_not_as_its_manifest_says_is_not_taken_and_none_stays_open(version: Path) -> None:
     change(version / "segments" / "starts", CONTENT[::-1])
     before = open_handles()
-    with pytest.raises(Corrupt, match="segments/starts"):
+    with refusing(Corrupt, "segments/starts"):
         MappedFiles.of_folders([version])
     assert open_handles() == before
 
@@ -77,7 +78,7 @@ def test_a_file_that_is_not_as_its_manifest_says_is_not_taken_and_none_stays_ope
 def test_a_file_that_is_dated_back_is_noticed(version: Path) -> None:
     files = MappedFiles.of_folders([version])
     change(version / "words", CONTENT[::-1], later_ns=0)
-    with pytest.raises(Corrupt, match="words was changed while it is served: it has 10,240 bytes"):
+    with refusing(Corrupt, "10,240"):
         files.require_unchanged()
     files.close()
 
@@ -107,7 +108,7 @@ def test_files_are_replaced_where_each_changed_one_has_a_right_one_under_its_nam
     assert not files.are_replaced()
     put_back(starts, CONTENT)
     assert files.are_replaced()
-    with pytest.raises(Corrupt, match="segments/starts was changed"):
+    with refusing(Corrupt, "segments/starts"):
         files.require_unchanged()  # the mapping is still that of the cut file
     files.close()
 

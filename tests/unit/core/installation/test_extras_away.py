@@ -64,4 +64,4 @@ def test_everything_else_works_without(removed: list[str], tmp_path: Path) -> No
     for name in [*sorted(gone)[::8], *({"studies"} if "studies list" in gone else ())]:
         refused = run("-c", start, *name.split(), "--help")
         assert "needs the extra" in refused.stderr
-        assert any(f"pip install 'refaug[{extra}]'" in refused.stderr for extra in removed)
+        assert any(str(extra) in refused.stderr for extra in removed)

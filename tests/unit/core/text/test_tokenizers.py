@@ -84,7 +84,7 @@ def test_a_text_is_normalised_to_exactly_this(text: str, expected: str) -> None:
     assert normalise(text) == expected
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(ANY_TEXT)
 @example("\u0345\u0301")
 @example("α\u0345\u0308Ά")
@@ -347,7 +347,7 @@ def test_words_in_awkward_places(text: str, tokens: list[str]) -> None:
     assert get_tokenizer("word").tokenize(text) == tokens
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.one_of(ANY_TEXT, MTEVAL_TEXT))
 def test_words_joined_by_spaces_give_the_same_words(text: str) -> None:
     tokens = get_tokenizer("word").tokenize(text)
@@ -369,7 +369,7 @@ def test_characters_are_all_code_points_but_white_space(text: str) -> None:
 # Agreement with sacrebleu
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.one_of(MTEVAL_TEXT, ANY_TEXT))
 @example("-<skipped>\n")
 @example("<skip<skipped>ped>\nx")

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from encoders import SPECIAL, WORDS, write_tokenizer
 from numpy.typing import NDArray
+from refusals import refusing
 from safetensors.numpy import save_file
 
 from refaug.core.artefacts.kinds import artefact_stores
@@ -65,7 +66,7 @@ def test_tokens_may_have_weights_and_share_rows_and_the_unknown_has_no_part(tmp_
 def test_the_weights_of_a_network_are_refused_with_what_to_do(tmp_path: Path) -> None:
     layers = {f"encoder__layer{place}": MATRIX for place in range(4)}
     folder = written(tmp_path / "bert", embeddings__word=MATRIX, **layers)
-    with pytest.raises(BadInput, match="holds the weights of a network") as error:
+    with refusing(BadInput) as error:
         open_encoder(folder)
     assert "optimum-cli export onnx --model FOLDER EXPORTED" in str(error.value.remedy)
 
@@ -81,7 +82,7 @@ def test_a_file_that_is_none_is_refused(tmp_path: Path, content: bytes) -> None:
 
 
 def test_a_tokenizer_of_more_tokens_is_found_out(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="has vectors of 5 tokens, and its tokenizer knows more"):
+    with refusing(BadInput):
         open_encoder(written(tmp_path / "few", embeddings=MATRIX[:5])).sentence_vectors(TEXTS)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from indexes import add_to_log, build, built, home_of
 from plain_search import MILLION, MODES, RawPair, sha
+from refusals import refusing
 from safeguards import mostly_slow
 
 from refaug.core.errors import BadInput, Usage
@@ -208,12 +209,12 @@ def test_more_shards_than_utterances_leave_some_out(tmp_path):
 def test_numbers_of_shards_that_cannot_be_meant(tmp_path):
     places = home_of(tmp_path, pairs_of_chance(Random(4), 4), vectors())
     for shards in (0, -1, 1_025):
-        with pytest.raises(Usage, match=f"an index cannot have {shards} shards"):
+        with refusing(Usage, shards):
             build(places, shards=shards)
-    with pytest.raises(Usage, match="HNSW32 is a graph, which cannot be cut into 2 shards"):
+    with refusing(Usage):
         build(places, factory="HNSW32", shards=2)
     add_to_log(places, "other", pairs_of_chance(Random(4), 1))
-    with pytest.raises(BadInput, match=r"only .* have a vector"):
+    with refusing(BadInput):
         build(places, shards=2, least_coverage=1.0)
 
 

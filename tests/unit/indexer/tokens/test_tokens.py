@@ -55,7 +55,7 @@ def hash_by_definition(token: str) -> int:
 
 
 @given(st.lists(ascii_texts, max_size=5))
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=50)
 def test_ascii_texts_have_exactly_the_tokens_of_the_word_tokenizer(texts):
     assert split(texts) == [WORD.tokenize(text) for text in texts]
 

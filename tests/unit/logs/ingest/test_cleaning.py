@@ -489,7 +489,7 @@ def any_settings(draw: st.DrawFn) -> CleaningSettings:
 @given(texts=st.lists(ANY_TEXTS, max_size=12), how=any_settings())
 @example(texts=["I'm a bot", "beep, boop", "well  then", "end ", "(a)", "", "?", "Www.x"], how=CleaningSettings())
 @example(texts=["-a", "1. a", "a_b_", "Fine"], how=CleaningSettings(markup="reddit"))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_cleaning_many_texts_is_cleaning_each(texts: list[str], how: CleaningSettings) -> None:
     cleaner = Cleaner(how)
     quick, slow = cleaner.clean(texts), one_by_one(cleaner, texts)
@@ -502,7 +502,7 @@ def test_cleaning_many_texts_is_cleaning_each(texts: list[str], how: CleaningSet
 
 
 @given(texts=st.lists(ANY_TEXTS, min_size=1, max_size=8), how=any_settings(), cut=st.integers(0, 8))
-@settings(max_examples=75, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_what_becomes_of_a_text_does_not_depend_on_its_neighbours(
     texts: list[str], how: CleaningSettings, cut: int
 ) -> None:
@@ -514,7 +514,7 @@ def test_what_becomes_of_a_text_does_not_depend_on_its_neighbours(
 
 
 @given(text=ANY_TEXTS, how=any_settings())
-@settings(max_examples=75, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_what_is_kept_is_visible_and_within_its_bounds(text: str, how: CleaningSettings) -> None:
     kept = Cleaner(replace(how, rules=ALL)).clean([text]).texts[0]
     if kept is not None:

@@ -131,7 +131,7 @@ def test_json_objects_come_back_as_they_were_written(rows: list[dict[str, Any]])
 
 
 @given(junk=st.binary(max_size=30).filter(lambda junk: b"\n" not in junk), at=st.integers(0, 3))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_no_bytes_on_one_line_touch_another(junk: bytes, at: int) -> None:
     good = [b'{"n": %d}' % number for number in range(3)]
     rows = json_of(b"\n".join([*good[:at], junk, *good[at:]]))
@@ -196,7 +196,7 @@ FIELDS = st.text(st.sampled_from([*'ab ,,""\t;\'é犬\0', "\n"]), max_size=8)
     block_bytes=st.integers(1, 50),
 )
 @example(rows=[("", "", ""), ("a\n", "\n", '"')], terminator="\r\n", quoting=csv.QUOTE_MINIMAL, block_bytes=3)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_csv_is_read_as_it_was_written(
     folder: Path, rows: list[tuple[str, str, str]], terminator: str, quoting: int, block_bytes: int
 ) -> None:
@@ -617,7 +617,7 @@ def test_a_parquet_file_without_rows_gives_none(tmp_path: Path) -> None:
         b"".join
     )
 )
-@settings(max_examples=75, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_no_bytes_stop_a_reader_and_lines_are_within_the_file(
     folder: Path, blocks: Callable[[LineReader], Iterable[Block]], data: bytes
 ) -> None:

@@ -415,7 +415,7 @@ def test_a_moment_is_the_same_however_it_is_written(moment: datetime) -> None:
 
 
 @given(st.text(max_size=40) | st.floats() | st.integers())
-@settings(max_examples=150)
+@settings(max_examples=50)
 def test_no_value_stops_the_reading_of_times(value: object) -> None:
     micros = as_time(value)
     assert micros is None or isinstance(micros, int)

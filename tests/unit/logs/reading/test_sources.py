@@ -107,7 +107,7 @@ TEXTS = st.lists(
 @example(text="\n", kind="plain", block_bytes=1)
 @example(text="a\n\n", kind="zstd", block_bytes=2)
 @example(text="犬", kind="zstd in members", block_bytes=1)
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=50)
 def test_lines_are_those_of_the_file_for_any_blocks_and_compression(
     folder: Path, text: str, kind: str, block_bytes: int
 ) -> None:
@@ -199,7 +199,7 @@ def test_position_counts_bytes_of_the_file_as_it_is(folder: Path) -> None:
 @example(sizes=[30], final="", kind="plain", block_bytes=1, limit=1)
 @example(sizes=[30, 0], final="\n", kind="plain", block_bytes=30, limit=5)
 @example(sizes=[0, 21, 1, 22], final="", kind="plain", block_bytes=70, limit=20)
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=50)
 def test_overlong_lines_are_bad_rows_and_the_lines_around_them_survive(
     folder: Path, sizes: list[int], final: str, kind: str, block_bytes: int, limit: int
 ) -> None:

@@ -115,7 +115,7 @@ def encoded_texts(draw: st.DrawFn) -> list[TokenVectors]:
     return texts
 
 
-@settings(max_examples=75, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(encoded_texts(), encoded_texts(), st.booleans())
 def test_every_pair_has_the_score_of_two_plain_loops(
     replies: list[TokenVectors], references: list[TokenVectors], weighted: bool

@@ -6,6 +6,7 @@ from dataclasses import asdict, replace
 import numpy as np
 import pytest
 import statsmodels.api as sm
+from refusals import refusing
 from scipy import optimize
 
 from refaug.core.errors import BadInput, Usage
@@ -153,11 +154,11 @@ def test_groups_that_never_met_are_fitted_with_the_ridge():
 
 
 def test_votes_that_cannot_be_used_are_refused():
-    with pytest.raises(BadInput, match="there are no votes"):
+    with refusing(BadInput):
         bradley_terry([])
-    with pytest.raises(BadInput, match="vote 1 is between a and itself"):
+    with refusing(BadInput):
         bradley_terry([PairVote(first="a", second="a", outcome=1, participant="p")])
-    with pytest.raises(BadInput, match="vote 1 is 2"):
+    with refusing(BadInput):
         bradley_terry([PairVote(first="a", second="b", outcome=2, participant="p")])
-    with pytest.raises(Usage, match="ties cannot be 'third'"):
+    with refusing(Usage, "third"):
         bradley_terry([PairVote(first="a", second="b", outcome=1, participant="p")], ties="third")

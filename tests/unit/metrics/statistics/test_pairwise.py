@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from refusals import refusing
 from scipy import stats
 from statsmodels.stats.inter_rater import cohens_kappa
 
@@ -27,7 +28,7 @@ def test_wilson_intervals_equal_those_of_scipy(successes, n, level):
 def test_no_votes_have_no_share():
     assert (wilson(0, 0).value, wilson(0, 0).low) == (None, None)
     assert sign_test(0, 0, 5) is None
-    with pytest.raises(Usage, match="3 successes of 2"):
+    with refusing(Usage):
         wilson(3, 2)
 
 

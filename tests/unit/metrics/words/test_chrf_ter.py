@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from importlib.metadata import version
 
 import numpy as np
 import pytest
@@ -15,7 +14,6 @@ from sacrebleu.metrics.ter import TER
 
 from refaug.core.errors import MissingPart, Usage
 from refaug.metrics.base import NO_GOLD, NO_REFERENCE, Level, Metric, References
-from refaug.metrics.signature import Signature
 from refaug.metrics.specification import build
 
 # Dense in what the definitions are about: punctuation at the ends of words, case, odd white space, Asian characters.
@@ -212,15 +210,6 @@ def test_values_keep_the_shape_of_what_they_are_given() -> None:
         mixtures = np.stack([rows, rows[::-1], rows * 2])  # (3, 2, columns)
         each = metric.values(rows, Level.REPLY)
         np.testing.assert_array_equal(metric.values(mixtures, Level.CORPUS), [each, each[::-1], each])
-
-
-def test_the_signature_reads_back_as_the_same_metric() -> None:
-    for name in ("chrf", "chrf++:eps=yes,space=yes", "ter:norm=yes,asian=yes"):
-        metric = build(name)
-        assert metric.versions() == ({"sacrebleu": version("sacrebleu")} if name.startswith("ter") else {})
-        signature = Signature.parse(Signature.of(metric).full)
-        assert build(signature.specification()).settings == metric.settings
-    assert build("chrf++").settings["word-order"] == "2"
 
 
 def test_ter_refuses_a_setting_that_would_change_nothing() -> None:

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from refaug.core.errors import Usage
 from refaug.metrics.base import NO_GOLD, NO_REFERENCE, Floats, Level, References
-from refaug.metrics.signature import Signature
 from refaug.metrics.specification import build
 from refaug.metrics.words.cider import TOO_FEW_ITEMS
 
@@ -186,10 +185,3 @@ def test_sigma_is_refused_where_it_would_change_nothing() -> None:
     with pytest.raises(Usage) as refused:
         build("cider:variant=cider,sigma=3")
     assert refused.value.message == "cider: sigma=3 is only for variant=cider-d"
-
-
-def test_the_signature_reads_back_as_the_same_metric() -> None:
-    for specification in ("cider", "cider:variant=cider,stem=yes,tok=13a", "cider:sigma=2.5,n=3"):
-        metric = build(specification)
-        assert build(Signature.parse(Signature.of(metric).full).specification()).settings == metric.settings
-    assert sorted(build("cider:stem=yes").versions()) == ["nltk", "tokenizer"]

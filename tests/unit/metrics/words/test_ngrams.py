@@ -152,7 +152,7 @@ def test_the_same_pair_of_tokens_is_one_ngram_however_it_began() -> None:
     st.sampled_from(sorted(VARIANT)),
     st.sampled_from(sorted(PENALTY)),
 )
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_rows_are_those_of_counters(
     replies: list[list[str]], given_: list[tuple[list[str], int]], order: int, matching: int, penalty: int
 ) -> None:

@@ -60,7 +60,7 @@ def scored(metric: Bleu, several: list[tuple[list[str], References]], quickest: 
 
 
 @given(metrics(), st.lists(items(), min_size=1, max_size=4))
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_python_and_numba_give_the_same_bits(metric: Bleu, several: list[tuple[list[str], References]]) -> None:
     by_python = scored(metric, several, lambda loop, _: plain_form(loop))
     by_numba = scored(metric, several, lambda loop, _: loop)

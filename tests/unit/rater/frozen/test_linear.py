@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
+from refusals import refusing
 from scipy.optimize import minimize
 
 from refaug.core.errors import Usage
@@ -102,7 +103,7 @@ def test_a_known_response_counts_by_its_own_weights() -> None:
 
 @pytest.mark.parametrize("size", [0, 1 << 20, "6"])
 def test_sizes_of_no_encoder_are_refused(size: int) -> None:
-    with pytest.raises(Usage, match="vectors of"):
+    with refusing(Usage):
         LinearConfig(encoder="abc", dimensions=size)
 
 

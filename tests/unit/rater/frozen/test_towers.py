@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
+from refusals import refusing
 from scipy.special import erf
 from unit.rater.frozen.test_linear import SIZE, encoded_pairs
 
@@ -141,5 +142,5 @@ def test_kinds_of_wrong_replies_are_measured_apart_by_the_mean_of_the_heads() ->
 
 @pytest.mark.parametrize(("sizes", "message"), [({"heads": 0}, "0 networks"), ({"hidden": 0}, "hidden is 0")])
 def test_sizes_that_no_network_has_are_refused(sizes: dict[str, int], message: str) -> None:
-    with pytest.raises(Usage, match=message):
+    with refusing(Usage, message):
         TowerConfig(encoder="abc", dimensions=SIZE, **sizes)

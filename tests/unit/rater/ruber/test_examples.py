@@ -39,7 +39,7 @@ SMALL_TEXTS = st.sampled_from([(2,), (3,), (2, 3), (4, 5, 6)])
 ROWS = st.lists(st.tuples(SMALL_TEXTS, SMALL_TEXTS, st.integers(0, 3)), min_size=1, max_size=12)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=50)
 @given(st.lists(ROWS, min_size=1, max_size=2), st.integers(1, 3), st.integers(1, 5))
 def test_every_reply_from_elsewhere_is_one_that_may_be(logs: list[list[Row]], seed: int, batch: int) -> None:
     corpus, every = pairs_of(logs), [row for log in logs for row in log]

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from indexes import add_to_log, pairs_of
+from refusals import refusing
 
 from refaug.core.errors import Corrupt, NotFound
 from refaug.core.progress import Silent
@@ -116,12 +117,12 @@ def test_a_log_that_is_gone_or_has_changed_is_told_with_what_can_be_done(tmp_pat
     manifest = StoredLog.open(places.logs, "chat").manifest
     (places.logs / "chat" / manifest.parts[0].file).unlink()
     replace(manifest, parts=manifest.parts[1:]).write(places.logs / "chat")
-    with pytest.raises(NotFound, match=f"1 of the 2 parts .* {manifest.parts[0].sha256[:12]}") as changed:
+    with refusing(NotFound, manifest.parts[0].sha256[:12]) as changed:
         asked(places, stored)
     (places.logs / "chat" / MANIFEST).unlink()
-    with pytest.raises(NotFound, match="'chat', which is not here") as gone:
+    with refusing(NotFound, "chat") as gone:
         asked(places, stored)
-    assert all("--items FILE" in error.value.remedy for error in (changed, gone))
+    assert all("--items" in error.value.remedy for error in (changed, gone))
 
 
 @pytest.mark.parametrize(
@@ -134,6 +135,6 @@ def test_a_log_that_is_gone_or_has_changed_is_told_with_what_can_be_done(tmp_pat
     ],
 )
 def test_a_manifest_that_does_not_say_what_was_learnt_from_is_corrupt(places: Places, details: dict[str, Any]) -> None:
-    with pytest.raises(Corrupt, match="does not say") as error:
+    with refusing(Corrupt) as error:
         asked(places, details)
-    assert "--items FILE" in error.value.remedy
+    assert "--items" in error.value.remedy

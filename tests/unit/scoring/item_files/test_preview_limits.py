@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from refusals import refusing
 
 from refaug.core.errors import Interrupted, TooLarge
 from refaug.scoring.item_files import AlignedFiles, InputFile, ItemFiles, preview
@@ -69,7 +70,7 @@ def test_line_aligned_files_are_shown_as_far_as_all_of_them_were_read(tmp_path: 
 )
 def test_files_without_an_item_within_the_limit_are_too_large(tmp_path: Path, content: Callable[[], bytes]) -> None:
     files = files_of(tmp_path / "bomb.gz", gzip.compress(content(), 1))
-    with pytest.raises(TooLarge, match=r"bomb\.gz"):
+    with refusing(TooLarge, "bomb.gz"):
         preview(files, 10_000, most_bytes=2 * MIB)
 
 

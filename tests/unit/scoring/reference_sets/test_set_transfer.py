@@ -13,6 +13,7 @@ from pathlib import Path
 import orjson
 import pytest
 import zstandard
+from refusals import refusing
 
 from refaug.core.artefacts.transfer import open_export
 from refaug.core.errors import BadInput, Conflict, DamagedSource, NoSource, RefaugError, UnknownFormat, Withdrawn
@@ -107,7 +108,7 @@ def test_a_withdrawn_set_stays_withdrawn(here: ReferenceSets, there: ReferenceSe
     for _ in range(2):
         assert into(there, file).withdrawn
         assert there.withdrawal(set_id) == withdrawal
-        with pytest.raises(Withdrawn, match="a typing error"):
+        with refusing(Withdrawn):
             there.open(set_id)
 
 
@@ -116,7 +117,7 @@ def test_what_was_withdrawn_here_does_not_come_back(here: ReferenceSets, there: 
     into(there, file)
     there.withdraw(set_id, "withdrawn there")
     there.path_of(set_id).unlink()
-    with pytest.raises(Withdrawn, match="withdrawn there"):
+    with refusing(Withdrawn):
         into(there, file)
     assert there.ids() == []
 
@@ -127,7 +128,7 @@ def test_another_file_under_the_id_is_a_conflict(here: ReferenceSets, there: Ref
     content = bytearray(there.path_of(set_id).read_bytes())
     content[-60] ^= 1
     there.path_of(set_id).write_bytes(content)
-    with pytest.raises(Conflict, match=f"{set_id} is there already, with other content"):
+    with refusing(Conflict, set_id):
         into(there, file)
     assert there.path_of(set_id).read_bytes() == content
 
@@ -136,7 +137,7 @@ def test_a_damaged_set_is_not_exported_and_the_old_file_stays(here: ReferenceSet
     (set_id,) = here.ids()
     before, content = file.read_bytes(), here.path_of(set_id).read_bytes()
     here.path_of(set_id).write_bytes(content[:-50] + bytes(50))
-    with pytest.raises(RefaugError, match=r"jsonl\.zst"):
+    with refusing(RefaugError, "jsonl.zst"):
         export_set(here, set_id, file, Silent())
     assert file.read_bytes() == before
 
@@ -238,7 +239,7 @@ def test_a_file_that_ends_early_anywhere_or_is_not_there_is_refused(there: Refer
         with pytest.raises(BadInput):
             into(there, file)
     file.unlink()
-    with pytest.raises(NoSource, match="no such file"):
+    with refusing(NoSource):
         into(there, file)
     assert files(there) == []
 

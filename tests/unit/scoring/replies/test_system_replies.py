@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-import pytest
+from refusals import refusing
 
 from refaug.bots.replier import BotReply, ReplyRequest
 from refaug.core.errors import BadInput, Usage
@@ -81,13 +81,13 @@ def test_a_reply_that_is_missing_is_never_an_empty_one() -> None:
 def test_a_clash_of_names_is_refused_unless_the_system_is_replaced() -> None:
     systems = [BotSystem(name="e", replier=Echo(), seed=1)]
     old = item("a", "hi", replies={"e": "old", "f": "other"}, ratings={"e": (1.0,), "f": (2.0,)})
-    with pytest.raises(BadInput, match=r"item a, replies\.e: a system of this name has replied already"):
+    with refusing(BadInput, "replies.e"):
         list(add_replies([old], systems))
     (answered,) = add_replies([old], systems, replace_systems=True)
     assert answered.item.replies == {"f": "other", "e": "hi 1"}
     assert answered.item.ratings == {"f": (2.0,)}
     assert answered.dropped_ratings == ("e",)
-    with pytest.raises(Usage, match="two bots are called 'e'"):
+    with refusing(Usage):
         list(add_replies([], systems * 2, replace_systems=True))
 
 

@@ -15,6 +15,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from refusals import refusing
 
 from refaug.core.errors import Corrupt, NotFound, Usage
 from refaug.scoring.comparison.comparison import ComparisonRequest, compare
@@ -156,7 +157,7 @@ def test_filters_orders_and_searches_are_those_of_pandas(
             of_system = ReplyQuery(system=system, high=low).places(view).tolist()
             assert of_system == np.flatnonzero((frame["system"] == system) & (frame["x"] <= low)).tolist()
         else:
-            with pytest.raises(Usage, match="there is no system"):
+            with refusing(Usage):
                 ReplyQuery(system=system).places(view)
         points = points_json(view, 0, 1, None, 1_000)
         assert points["points"] == [[int(row.Index), row.x, row.y] for row in both.itertuples()]
@@ -239,10 +240,10 @@ def test_files_that_do_not_belong_together_are_refused(tmp_path: Path) -> None:
         other.mkdir(exist_ok=True)
         write_view(plain_document(40), other)
         (other / name).replace(tmp_path / name)
-        with pytest.raises(Corrupt, match="do not belong together"):
+        with refusing(Corrupt):
             open_view(tmp_path, "a")
     write_view(document, tmp_path)
     head = tmp_path / "scores.head.json"
     head.write_bytes(head.read_bytes().replace(b'"i1"', b'"i2"'))
-    with pytest.raises(Corrupt, match="was altered"):
+    with refusing(Corrupt):
         open_view(tmp_path, "a")

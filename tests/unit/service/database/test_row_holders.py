@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from disks import small_disk
+from refusals import refusing
 
 from refaug.core.errors import StorageFull
 from refaug.core.home import Settings
@@ -45,7 +46,7 @@ def test_a_disk_without_room_for_a_name_is_reported(tmp_path):
         with (
             holders.hold() as name,
             holders.hold(),
-            pytest.raises(StorageFull, match="the disk is full"),
+            refusing(StorageFull),
             holders.hold(),
         ):
             pytest.fail("there is no room for a third")

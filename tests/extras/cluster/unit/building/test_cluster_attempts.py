@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
+from refusals import refusing
 
 from refaug.core.errors import Conflict
 from refaug.extras.cluster.building.tasks import attempt, make_inside
@@ -26,9 +26,9 @@ def test_what_an_attempt_writes_moves_into_the_build(tmp_path: Path) -> None:
 def test_an_attempt_after_the_end_of_its_build_makes_nothing(tmp_path: Path) -> None:
     build, scratch = tmp_path / "build", tmp_path / "cache/scratch"
     build.mkdir()
-    with pytest.raises(Conflict, match=r"the build has ended: .*scratch is gone"), attempt(build, scratch, []):
+    with refusing(Conflict), attempt(build, scratch, []):
         pass
-    with pytest.raises(Conflict, match="the build has ended"):
+    with refusing(Conflict):
         make_inside(scratch, scratch / "grouped/log")
     assert list(tmp_path.iterdir()) == [build]
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import statsmodels.api as sm
 from numpy.typing import NDArray
+from refusals import refusing
 from scipy import stats
 
 from refaug.core.errors import BadInput
@@ -216,7 +217,7 @@ def test_self_play_is_scored_by_the_fit_on_people() -> None:
     shifted = leave_one_bot_out(features, ratings, bots, scored=play).predictions(ratings)
     same = leave_one_bot_out(features, ratings, bots, scored=Scored(features[::2], bots[::2])).predictions(ratings)
     assert shifted == pytest.approx(same, abs=1e-9)  # a level that all bots share is no difference between bots
-    with pytest.raises(BadInput, match="1 of 12 rated bots have no conversation"):
+    with refusing(BadInput):
         leave_one_bot_out(features, ratings, bots, scored=Scored(features[bots != 3], bots[bots != 3]))
 
 
@@ -281,7 +282,7 @@ def test_resampled_correlations_equal_a_plain_refit_and_are_paired() -> None:
 def test_ratings_that_are_missing_are_refused() -> None:
     features, ratings, bots = study(12)
     ratings[0] = math.nan
-    with pytest.raises(BadInput, match="a rating is missing"):
+    with refusing(BadInput):
         leave_one_bot_out(features, ratings, bots)
-    with pytest.raises(BadInput, match="at least two bots"):
+    with refusing(BadInput):
         leave_one_bot_out(features[:5], np.ones(5), np.zeros(5, np.int64))

@@ -7,6 +7,7 @@ import math
 import numpy as np
 import orjson
 import pytest
+from refusals import refusing
 
 from refaug.core.errors import BadInput
 from refaug.extras.conversations.hybrid_metric.fit import HybridWeights, leave_one_bot_out
@@ -56,9 +57,9 @@ def test_weights_read_back_bit_for_bit() -> None:
 
 def test_damaged_weights_are_refused() -> None:
     fields = HybridWeights.of(COLUMNS, *study(), NAMES).as_json()
-    with pytest.raises(BadInput, match="'middle' is no intercept"):
+    with refusing(BadInput, "middle"):
         HybridWeights.read({**fields, "intercept": "middle"})
-    with pytest.raises(BadInput, match="3 coefficients for 2 columns"):
+    with refusing(BadInput):
         HybridWeights.read({**fields, "columns": ["one", "two"]})
-    with pytest.raises(BadInput, match="not as many"):
+    with refusing(BadInput):
         HybridWeights.read({**fields, "all_bots": {**fields["all_bots"], "means": [1.0]}})

@@ -16,7 +16,7 @@ from refaug.extras.conversations.selfplay.shared_windows import SharedWindows
 
 CONVERSATIONS = st.lists(st.lists(st.sampled_from("abcd"), max_size=7), max_size=25)
 TEXTS = st.lists(st.lists(st.sampled_from(["tea", "te", "a", "お茶"]), max_size=6), max_size=40)
-MANY = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+MANY = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def brute_force(conversations: list[list[str]], window: int) -> int:

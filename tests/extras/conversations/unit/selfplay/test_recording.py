@@ -8,6 +8,7 @@ from pathlib import Path
 
 import orjson
 import pytest
+from refusals import refusing
 
 from refaug.bots.replier import BotReply, ReplyRequest
 from refaug.core.errors import BadInput, Corrupt, NoSource, Usage
@@ -131,9 +132,7 @@ def test_a_partner_has_every_second_turn(settings: Settings) -> None:
 
 def test_bots_none_of_which_answers_are_refused_with_their_reasons(settings: Settings) -> None:
     silent = (EchoBot("a", silent=True), EchoBot("b", silent=True))
-    with pytest.raises(
-        BadInput, match=r"a has no .* start: timeout \(9\); b has no .* start: timeout \(9\)"
-    ) as refused:
+    with refusing(BadInput) as refused:
         record_self_play(settings, "pair", order_of(settings, *silent))
     assert refused.value.remedy.startswith("what refaug bots try a")  # another start would not help
     assert self_play_versions(settings).names() == []
@@ -170,9 +169,9 @@ def test_altered_conversations_are_refused(settings: Settings) -> None:
 
 
 def test_bots_come_once(settings: Settings) -> None:
-    with pytest.raises(Usage, match="a comes twice"):
+    with refusing(Usage):
         order_of(settings, EchoBot("a"), EchoBot("a"))
-    with pytest.raises(Usage, match="no bot"):
+    with refusing(Usage):
         order_of(settings)
 
 

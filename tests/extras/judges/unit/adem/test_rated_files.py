@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from refusals import refusing
 
 from refaug.core.errors import BadInput, Usage
 from refaug.core.records import Item
@@ -43,34 +44,34 @@ def test_replies_that_are_golds_are_left_out_and_counted() -> None:
 def test_a_file_without_context_serves_the_reference_form_alone() -> None:
     items = [_item(turns=None)]
     assert len(rated_file("f", items, Form.REFERENCE).rated) == 2
-    with pytest.raises(BadInput, match="no rated reply has a context"):
+    with refusing(BadInput):
         rated_file("f", items, Form.FULL)
 
 
 def test_a_file_without_golds_serves_the_context_form_alone() -> None:
     items = [_item(references=[])]
     assert len(rated_file("f", items, Form.CONTEXT).rated) == 2
-    with pytest.raises(BadInput, match="no rated reply has a gold"):
+    with refusing(BadInput):
         rated_file("f", items, Form.REFERENCE)
 
 
 def test_items_of_different_scales_are_refused() -> None:
-    with pytest.raises(BadInput, match="mixed scales: 0 to 4 in item a, 1 to 5 in item b"):
+    with refusing(BadInput):
         rated_file("f", [_item(), _item("b", scale=[1, 5], ratings={"old": [2]})], Form.FULL)
-    with pytest.raises(BadInput, match="f: the items name different scales: 0 to 4, none"):
+    with refusing(BadInput):
         rated_file("f", [_item(), _item("b", scale=None, ratings={"old": [2]})], Form.FULL)
 
 
 def test_without_a_scale_ratings_outside_one_to_five_are_refused() -> None:
     items = [_item(scale=None)]
-    with pytest.raises(BadInput, match="0 is outside the scale from 1 to 5"):
+    with refusing(BadInput):
         rated_file("f", items, Form.FULL)
     assert rated_file("f", items, Form.FULL, scale=(0, 4)).rated.ratings.tolist() == [4.0, 1.0]
 
 
 @pytest.mark.parametrize("text", ["4", "4..0", "a..b", "0..inf", ""])
 def test_a_text_that_is_no_scale_is_refused(text: str) -> None:
-    with pytest.raises(Usage, match="no scale"):
+    with refusing(Usage):
         parse_scale(text)
 
 
@@ -79,5 +80,5 @@ def test_systems_and_contexts_can_be_left_out() -> None:
     assert set(file.without_systems(["old"]).rated.systems) == {"new"}
     half = file.fraction(0.5, seed=1)
     assert len(np.unique(half.rated.contexts)) == 4
-    with pytest.raises(BadInput, match="no reply is left"):
+    with refusing(BadInput):
         file.without_systems(["old", "new"])

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from refusals import refusing
 
 from refaug.core.errors import BadInput, Usage
 from refaug.extras.judges.language_models.rubric import (
@@ -40,28 +41,28 @@ def test_ours_are_those_that_the_catalogue_names() -> None:
         ({"scale": ["1", "5"]}, "scale"),
         ({"scale": [0, 1000]}, "scale"),
         ({"criteria": None}, "no criteria"),
-        ({"criteria": [{"name": "a"}]}, r"criteria\[0\], question"),
+        ({"criteria": [{"name": "a"}]}, "criteria[0]"),
         ({"criteria": [{"name": "a", "question": "?", "weight": 0}]}, "weight"),
         ({"criteria": [{"name": "a", "question": "?"}] * 2}, "two criteria"),
         ({"answer": "essay"}, "answer"),
         ({"answer": "number", "criteria": [{"name": n, "question": "?"} for n in "ab"]}, "2 criteria"),
-        ({"levels": [{"score": 6, "meaning": "x"}]}, r"levels\[0\], score"),
+        ({"levels": [{"score": 6, "meaning": "x"}]}, "levels[0]"),
         ({"name": "Warmth!"}, "name"),
         ({"prompt": "x"}, "prompt"),
     ],
 )
 def test_a_wrong_field_is_named(fields: dict, words: str) -> None:
     table = {key: content for key, content in {**PLAIN, **fields}.items() if content is not None}
-    with pytest.raises(BadInput, match=words):
+    with refusing(BadInput, words):
         rubric_of(table, where="warmth.toml")
 
 
 def test_a_rubric_is_found_by_name_path_and_signature(tmp_path: Path) -> None:
     overall = find_rubric("overall")
     assert find_rubric(overall.spec) == overall
-    with pytest.raises(BadInput, match="has changed since"):
+    with refusing(BadInput):
         find_rubric("overall#000000000000")
-    with pytest.raises(Usage, match="there is no rubric 'warmth'"):
+    with refusing(Usage, "warmth"):
         find_rubric("warmth")
     path = tmp_path / "warmth.toml"
     path.write_text('name = "warmth"\ntask = "t"\nscale = [1, 5]\n[[criteria]]\nname = "warmth"\nquestion = "q"\n')

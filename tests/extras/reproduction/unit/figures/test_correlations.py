@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from refusals import refusing
 from scipy import stats
 
 from refaug.core.errors import BadInput, Usage
@@ -139,7 +140,7 @@ def test_only_the_rows_asked_for_are_compared() -> None:
     assert found.estimate("x", "spearman", "a").value == pytest.approx(
         stats.spearmanr(line.scores["a"][0][::2], one.ratings[::2])[0]
     )
-    with pytest.raises(BadInput, match="a: no row is left to compare"):
+    with refusing(BadInput):
         correlate([one], [line], rows={"a": mask & False}, draws=5)
 
 
@@ -147,9 +148,9 @@ def test_names_are_told_apart_and_unknown_ones_refused() -> None:
     one = some_set("a")
     line = Line(name="x", scores=scores_for([one], 1, 2))
 
-    with pytest.raises(Usage, match="two lines of one name"):
+    with refusing(Usage):
         correlate([one], [line, line], draws=5)
-    with pytest.raises(Usage, match="no line is called 'y'"):
+    with refusing(Usage):
         correlate([one], [line], draws=5).estimate("y", "spearman", "a")
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import gzip
 from pathlib import Path
 
-import pytest
 from proofs import tiny_chain
+from refusals import refusing
 
 from refaug.core.errors import Conflict
 from refaug.extras.reproduction.material.chain import Chain
@@ -24,5 +24,5 @@ def test_part_of_a_changed_file_is_refused_even_at_the_same_size(tmp_path: Path)
 
     assert path.stat().st_size == size
     after = Chain(before.home, before.settings, before.progress)
-    with pytest.raises(Conflict, match=r"proof-daily-0\.5 was made of another dailydialog_en"):
+    with refusing(Conflict, "proof-daily-0.5", "dailydialog_en"):
         after.log(after.select("daily", 0.5))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from refusals import refusing
 
 from refaug.core.errors import BadInput
 from refaug.rater.adem.scorer.bilinear import Bilinear, Norm, ProjectedRows, matrix_facts
@@ -78,7 +79,7 @@ def test_norms_of_the_paper_and_of_the_code_differ_as_written() -> None:
 
 def test_equal_vectors_are_refused_for_they_have_no_range() -> None:
     rows = ProjectedRows(compared=np.ones((1, 3, 2)), replies=np.ones((3, 2)))
-    with pytest.raises(BadInput, match="alike"):
+    with refusing(BadInput, "alike"):
         Bilinear.initial(Form.CONTEXT, rows, np.ones(3))
 
 

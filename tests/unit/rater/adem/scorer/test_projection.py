@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from refusals import refusing
 
 from refaug.core.errors import BadInput
 from refaug.rater.adem.scorer.fitting import PrincipalComponents
@@ -38,5 +39,5 @@ def test_coordinates_are_centred_and_not_whitened() -> None:
 
 
 def test_more_components_than_numbers_are_refused() -> None:
-    with pytest.raises(BadInput, match="7 components of 30 vectors of 6 numbers"):
+    with refusing(BadInput):
         PrincipalComponents.fit(_vectors(), np.ones(30), 7)
