@@ -19,9 +19,10 @@ replies that were drawn from the log, in their standard deviations. Two guards l
 
 With copied⁺ the excess over the 99th percentile of true replies, and order⁻ what is missing to their first, the score
 is 1 / (1 + exp(−(a + b · z − c · copied⁺ − o · order⁻))). The log gives a, b, c and o: the probability that a reply is
-a true one, where true replies, drawn ones, constants and copies of the turns are equally likely. The shares, the fold
-and the number of references were chosen while looking at rated sets and at attacks, as round numbers near the best on
-several sets and for none exactly; nothing else has seen a rating by a person (docs/proof.md).
+a true one, where true replies, drawn ones, frequent ones, searched constants and copies of the turns are equally
+likely. The shares, the fold and the number of references were chosen while looking at rated sets and at attacks, as
+round numbers near the best on several sets and for none exactly; nothing else has seen a rating by a person
+(docs/proof.md).
 
 The numbers of the log are the calibration, which is part of the version: `refaug_1.json` has them, with what they were
 made of. They belong to one encoder, which is part of the version, too. With another encoder it is another metric,

@@ -1,9 +1,9 @@
 """Measure the calibration of refaug-1 for an encoder: what tells true replies of a log from others.
 
 A pair is a dialogue of the log up to some turn, and the reply that stands there. Its own dialogue is no source of
-references. Beside its true reply stand three others: the reply of a drawn pair, a constant (a frequent reply of the
-log, or a text that a search has edited), and a copy of the last turn (whole, its first half, or most of it). Equal
-logs, indexes and seeds give equal numbers.
+references. Beside its true reply stand four others: the reply of a drawn pair, a frequent reply of the log, a constant
+that a search has edited, and a copy of the last turn (whole, its first half, or most of it). Equal logs, indexes and
+seeds give equal numbers.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ def measure(
     edited = _edited_constants(metric, with_golds, seed, progress)
     kinds = [
         false,
-        parts_of(metric, with_golds, _in_turn([_frequent(said), edited], len(replies))),
+        *(parts_of(metric, with_golds, _repeated(constants, len(replies))) for constants in (_frequent(said), edited)),
         parts_of(metric, with_golds, [_copy(item.turns[-1], number) for number, item in enumerate(found)]),
     ]
     fitted = _fit(metric, of_drawn["retrieved"], true, kinds)
@@ -271,10 +271,9 @@ def _frequent(said: Sequence[str]) -> list[str]:
     return [forms[reply] for reply in sorted(counts, key=lambda reply: (-counts[reply], reply))[:_FREQUENT]]
 
 
-def _in_turn(sources: Sequence[Sequence[str]], count: int) -> list[str]:
-    """Return so many texts, one of each source in turn; a source begins again when it ends."""
-    of_places = (sources[number % len(sources)] for number in range(count))
-    return [texts[number // len(sources) % len(texts)] for number, texts in enumerate(of_places)]
+def _repeated(texts: Sequence[str], count: int) -> list[str]:
+    """Return so many texts; they begin again when they end."""
+    return [texts[number % len(texts)] for number in range(count)]
 
 
 def _copy(turn: str, number: int) -> str:

@@ -226,4 +226,4 @@ def test_the_calibration_of_the_version_never_changes() -> None:
     assert own_calibration().sha256 == CALIBRATION_SHA256
 
 
-CALIBRATION_SHA256 = "0b0e68640688805f9118878dccce70b779b3f0d7b90f615521ed9ba3ba123965"
+CALIBRATION_SHA256 = "e88b9f862e1d6928b686d9f88d5d2379db6efc85815347694300bff630809be2"
