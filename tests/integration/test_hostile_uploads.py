@@ -19,27 +19,17 @@ from serving import client_of, migrated, played
 from starlette.testclient import TestClient
 
 from refaug.core.home import Settings
-from refaug.service.database.database import Database
 from refaug.service.jobs.worker import run_worker
-from refaug.service.keys import KeyStore
-from refaug.service.scopes import Scope
 from refaug.service.server_settings import ServeSettings
 
 BYTES = {"Content-Type": "application/octet-stream"}
-NAMES = ("../../../etc/passwd", "/etc/passwd.csv", "a/../../b.jsonl", "..", "C:\\x\\y.csv", ".upload.json", "﷽" * 200)
+NAMES = ("../../../etc/passwd", "/etc/passwd.csv", "..", ".upload.json", "﷽" * 200)
 WRONG_NAMES = ("a\0.csv", "a\nb.csv", "a\u202eb.csv", "\x1b[2J.csv", "x" * 201, "\t")
 FILES: dict[str, tuple[bytes, str]] = {  # a name, its content, and a word of the answer
     "no.csv": (b"\0\x01\x02" * 5_000, "binary"),
-    "picture.csv": (b"\x89PNG\r\n\x1a\n" + b"\0" * 500, ""),
-    "columns.csv": (b",".join(b"c%d" % n for n in range(1_000_000)) + b"\n1\n", "columns"),
-    "commas.csv": (b"," * 300_000 + b"\n", ""),
     "latin.csv": ("id,utterance,reference,reply:a\n1,où,café,thé\n".encode("latin-1"), "encoding"),
-    "quote.csv": (b'id,utterance,reference,reply:a\n1,"never closed' + b" word" * 10_000, ""),
-    "array.json": (b"[" * 100_000, ""),
-    "deep.jsonl": (b'{"a":' * 50_000, ""),
     "half.jsonl.gz": (gzip.compress(b'{"id": "1"}\n' * 5_000)[:-30], "breaks off"),
     "no.parquet": (b"PAR1" + b"\0" * 100 + b"PAR1", ""),
-    "no.arrow": (b"ARROW1\0\0" + b"\xff" * 200, ""),
 }
 
 
@@ -76,9 +66,7 @@ def test_a_name_that_cannot_be_shown_is_refused(home: Settings, client: TestClie
     assert not (home.home / "uploads").exists() or list((home.home / "uploads").iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow) if name == "columns.csv" else name for name in FILES]
-)
+@pytest.mark.parametrize("name", FILES)
 def test_a_hostile_file_ends_in_a_named_error_and_spoils_nothing(client: TestClient, home: Settings, name: str) -> None:
     content, word = FILES[name]
     source = sent(client, name, content)
@@ -105,7 +93,7 @@ def test_a_workbook_is_refused_before_it_is_stored(client: TestClient, home: Set
     assert not (home.home / "uploads").exists() or list((home.home / "uploads").iterdir()) == []
 
 
-@pytest.mark.parametrize("cell", ["[{[]:1}]", "['\\ud800']", f"[{'9' * 5_000},]", "[" * 900 + "]" * 900])
+@pytest.mark.parametrize("cell", ["['\\ud800']", "[" * 900 + "]" * 900])
 def test_a_cell_that_no_item_can_hold_costs_a_job_its_row_alone(client: TestClient, home: Settings, cell: str) -> None:
     rows = [f"{number};hi;hey;hello;3" for number in range(20)]
     table = "\n".join(
@@ -162,37 +150,6 @@ def test_a_body_of_another_length_than_it_says_is_no_upload(home: Settings) -> N
             )
             assert answer.status_code == 413, answer.text
     assert not (home.home / "uploads").exists() or list((home.home / "uploads").iterdir()) == []
-
-
-def test_keys_reach_neither_uploads_nor_evaluations_of_others(home: Settings) -> None:
-    database = Database.open(home)
-    scopes = {"ann": [Scope.SCORE], "ben": [Scope.SCORE], "reader": [Scope.READ], "writer": [Scope.WRITE]}
-    tokens = {name: KeyStore(database).create(name, each)[0] for name, each in scopes.items()}
-    database.close()
-    headers = {name: {"Authorization": f"Bearer {token}"} for name, token in tokens.items()}
-    with client_of(home, ready=False, keys=True) as client:
-        answer = client.post("/v1/uploads?name=t.csv", content=b"a,b\n1,2\n", headers={**BYTES, **headers["ann"]})
-        upload = answer.json()["id"]
-        of_others: list[tuple[str, str, Any]] = [
-            ("GET", f"/v1/uploads/{upload}", None),
-            ("DELETE", f"/v1/uploads/{upload}", None),
-            ("POST", "/v1/uploads/preview", {"items": f"upload:{upload}"}),
-            ("POST", "/v1/evaluations", {"kind": "score", "items": f"upload:{upload}"}),
-            ("POST", "/v1/evaluations", {"kind": "meta", "data": [f"upload:{upload}"]}),
-            ("POST", "/v1/evaluations", {"kind": "score", "replies": {"a": f"upload:{upload}"}, "references": ["x"]}),
-        ]
-        for method, path, body in of_others:
-            assert client.request(method, path, json=body, headers=headers["ben"]).status_code == 404, path
-            for name in ("reader", "writer"):
-                assert client.request(method, path, json=body, headers=headers[name]).status_code == 403, path
-        assert (
-            client.post("/v1/uploads?name=t", content=b"a", headers={**BYTES, **headers["reader"]}).status_code == 403
-        )
-        for path in ("../etc/passwd", "/etc/passwd", "upload:../../x", "upload:", f"upload:{upload}/../x"):
-            order = {"kind": "score", "items": path}
-            refused = client.post("/v1/evaluations", json=order, headers=headers["ben"])
-            assert refused.status_code in (403, 404), refused.text
-        assert client.get(f"/v1/uploads/{upload}", headers=headers["ann"]).status_code == 200
 
 
 # ── 200 megabytes ─────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -159,24 +159,6 @@ def test_preview_shows_items_columns_and_bad_rows(client: TestClient) -> None:
     assert "3 cells where the header names 5 columns" in bad[0]["message"]
 
 
-@pytest.mark.parametrize(
-    ("content", "name", "words"),
-    [
-        (b"\0\1\2\3" * 50, "a.csv", "binary"),
-        (",".join(f"c{place}" for place in range(20_000)).encode() + b"\n1\n", "a.csv", "columns"),
-        (gzip.compress(ITEMS)[:-20], "a.jsonl.gz", "breaks off"),
-    ],
-)
-def test_files_that_cannot_be_read_are_told_by_name(client: TestClient, content: bytes, name: str, words: str) -> None:
-    sent = upload(client, content, name)
-    answer = client.post("/v1/uploads/preview", json={"items": f"upload:{sent['id']}"})
-    assert answer.status_code == 422, answer.text
-    detail = answer.json()["detail"]
-    assert name in detail
-    assert words in detail
-    assert "content" not in detail.replace("contents", "")
-
-
 def test_other_encodings_and_packed_files_are_read(client: TestClient) -> None:
     text = "id,utterance,reference,reply:new\n1,où,café,thé\n"
     latin = upload(client, text.encode("latin-1"), "latin.csv")

@@ -268,7 +268,7 @@ def test_a_set_is_shown_as_the_command_shows_it(client: TestClient, command: Hom
     assert sum(one["references"] for one in shown["evidence"]["weights"]) > 0
 
 
-@pytest.mark.parametrize(("name", "status"), [("0" * 16, 404), ("abcdef", 404), ("ab", 400), ("XYZ", 400)])
+@pytest.mark.parametrize(("name", "status"), [("0" * 16, 404), ("XYZ", 400)])
 def test_what_is_no_set_is_told(client: TestClient, name: str, status: int) -> None:
     for path in ("", "/download"):
         assert client.get(f"/v1/reference-sets/{name}{path}").status_code == status, path
