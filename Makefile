@@ -14,6 +14,7 @@
 # make screenshots      the pictures in docs/images, with Chromium
 # make bench DATA=FOLDER    benchmarks on the logs of a folder (docs/internals/benchmarks.md)
 # make faults           the long fault tests; mixed load for MIXED_LOAD_S=60 seconds, its figures to MIXED_LOAD_TO
+# make dist             wheels and sdists of refaug and of the client, in build/dist
 # make lock, lock-integrations, lock-site    the locks, with today's versions
 # make clean            remove what make made
 #
@@ -35,7 +36,7 @@ INTEGRATIONS := clients/python/tests/integrations
 PIP_INDEX := $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-cluster test test-all test-integrations test-store test-cluster check format docs site screenshots bench faults lock lock-integrations lock-site clean
+.PHONY: help demo demo-cluster test test-all test-integrations test-store test-cluster check format docs site screenshots bench faults dist lock lock-integrations lock-site clean
 
 help:
 	@sed -n '/^#/!q; s/^# \{0,1\}//p' Makefile
@@ -205,6 +206,18 @@ faults: $(VENV)/.installed $(VENV)-cluster/.installed $(VENV)-uvicorn/.installed
 	$(BIN)/python -m pytest -m faults -n 2 --dist load
 	$(VENV)-uvicorn/bin/python -m pytest -p no:schemathesis -m "slow or not slow" tests/integration/attacks tests/unit/service/web/guard
 	$(VENV)-cluster/bin/python -m pytest -p no:schemathesis -m "cluster and faults" tests/extras/cluster/integration
+
+# wheels and sdists of refaug and of the client, in build/dist
+build/dist-tools/.installed:
+	$(PYTHON) -m venv build/dist-tools
+	build/dist-tools/bin/pip install --quiet --disable-pip-version-check build==1.6.1 twine==7.0.0
+	touch $@
+
+dist: build/dist-tools/.installed
+	rm -rf build/dist
+	build/dist-tools/bin/pyproject-build --outdir build/dist .
+	build/dist-tools/bin/pyproject-build --outdir build/dist clients/python
+	build/dist-tools/bin/twine check --strict build/dist/*
 
 lock:
 	$(PYTHON) -m venv build/lock

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import hashlib
 import os
 import re
@@ -19,6 +18,11 @@ from typing import BinaryIO, Final
 import orjson
 
 from refaug.core.errors import Corrupt, Locked, StorageFull, Usage
+
+try:
+    import fcntl
+except ImportError:  # as on Windows
+    fcntl = None  # type: ignore[assignment]
 
 # ── What happens when the disk is full: every write ends in StorageFull, which names the file and says what to do ─────
 #
@@ -192,8 +196,11 @@ def is_private(folder: Path) -> bool:
     """Whether only this user or root may write here; what lies in such a folder is code, and is loaded as such.
 
     A group of the process itself may write too, since many systems give each user one; and a folder may belong to whom
-    the folder around it belongs, which is that of the code itself where loops are compiled beside it.
+    the folder around it belongs, which is that of the code itself where loops are compiled beside it. A system
+    without owners, such as Windows, keeps the folders of a user private itself.
     """
+    if not hasattr(os, "geteuid"):
+        return True
     try:
         status = folder.stat()
     except FileNotFoundError:
@@ -225,7 +232,7 @@ def _lock_folder(folder: Path) -> FileIO:
         except FileNotFoundError:
             continue
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            flock(lock, waits=False)
         except BlockingIOError as error:
             lock.seek(0)
             holder = lock.read(200).decode(errors="replace").strip() or "another process"
@@ -257,5 +264,14 @@ def remove_asides(folder: Path) -> None:
 def lock_file(path: Path) -> BinaryIO:
     """Lock one of our files as long as it is open; the lock ends with the process."""
     file = path.open("ab")
-    fcntl.flock(file, fcntl.LOCK_EX)
+    flock(file)
     return file
+
+
+def flock(file: BinaryIO | FileIO, *, is_shared: bool = False, waits: bool = True) -> None:
+    """Lock an open file until it is closed; without waiting, BlockingIOError says that another process has locked it.
+
+    Where the system has no such locks nothing is locked, and a home is for one process at a time.
+    """
+    if fcntl is not None:
+        fcntl.flock(file, (fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX) | (0 if waits else fcntl.LOCK_NB))

@@ -16,6 +16,7 @@ from refaug.core.artefacts.manifests import MANIFEST, REMEDY, NamedFile, named_f
 from refaug.core.errors import Corrupt
 from refaug.core.files import sha256_of
 from refaug.core.memory import BoundedCache
+from refaug.core.processes.free_cores import available_cores
 
 Stamp = tuple[int, int, int, int, int]
 Check = Callable[[], None]
@@ -59,7 +60,7 @@ class VerifiedFiles:
     ) -> None:
         """Require the hashes that a manifest names: of all files, or of some; Corrupt names the first other one."""
         named = [file for file in named_files(manifest, folder / MANIFEST) if only is None or file.name in only]
-        threads = max(1, min(_MOST_THREADS, len(os.sched_getaffinity(0)), len(named)))
+        threads = max(1, min(_MOST_THREADS, available_cores(), len(named)))
         with ThreadPoolExecutor(threads) as pool:  # hashing releases Python's lock
             for file, digest in zip(named, pool.map(lambda file: self._hash(folder, file, check), named), strict=True):
                 if digest != file.sha256:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -12,6 +11,7 @@ from types import TracebackType
 from typing import BinaryIO, Self
 
 from refaug.core.artefacts.manifests import MANIFEST
+from refaug.core.files import flock
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +41,7 @@ def hold(folder: Path, name: str, version: str) -> HeldVersion | None:
             file = failing.enter_context((folder / MANIFEST).open("rb"))
         except FileNotFoundError:
             return None
-        fcntl.flock(file, fcntl.LOCK_SH)  # a process that removes it locks it only for the moment of a rename
+        flock(file, is_shared=True)  # a process that removes it locks it only for the moment of a rename
         with suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(file.fileno()), (folder / MANIFEST).stat()):
                 failing.pop_all()
@@ -54,7 +54,7 @@ def lock_if_unread(folder: Path) -> Iterator[bool]:
     """Try to lock a version exclusively; yield whether no process holds it, which stays true until the block ends."""
     with (folder / MANIFEST).open("rb") as file:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            flock(file, waits=False)
             is_free = True
         except BlockingIOError:
             is_free = False

@@ -22,7 +22,7 @@ _IDLE_FIELDS: Final = slice(3, 5)  # of a line of /proc/stat: idle, and waiting 
 
 def available_cores(proc: Path = _PROC, cgroups: Path = _CGROUPS) -> int:
     """Return the number of cores that this process may use, by its affinity and by the limits of its control groups."""
-    affinity = len(os.sched_getaffinity(0))
+    affinity = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     limits = [limit for group in _cpu_groups(proc, cgroups) if (limit := group.limit()) is not None]
     return max(1, min([affinity, *map(int, limits)]))
 

@@ -6,7 +6,6 @@ belongs to a process that was killed, and any process may remove it.
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import suppress
@@ -14,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Final, Self
 
-from refaug.core.files import storage_errors
+from refaug.core.files import flock, storage_errors
 
 _ASIDE: Final = ".aside"
 IN_USE: Final = "in-use"  # the live file of a scratch folder, which tells one in use from a leftover
@@ -99,7 +98,7 @@ def _locked(aside: Path) -> BinaryIO:
     while True:
         file = aside.open("wb", buffering=0)
         try:
-            fcntl.flock(file, fcntl.LOCK_EX)
+            flock(file)
             with suppress(FileNotFoundError):
                 if _is_same(file, aside):
                     return file
@@ -122,7 +121,7 @@ def _read_live(path: Path, *, size: int = -1, removes_dead: bool = False) -> byt
             return None
         with file:
             try:
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                flock(file, is_shared=True, waits=False)
             except BlockingIOError:
                 return file.read(size)
             with suppress(FileNotFoundError):
