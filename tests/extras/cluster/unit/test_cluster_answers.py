@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
+from refusals import refusing
 
 from refaug.core.errors import Conflict, RefaugError
 from refaug.extras.cluster.calls import Failure, ProcessLost, answer_or_failure, result_of
@@ -42,9 +43,9 @@ def test_an_answer_is_returned_and_an_own_error_raised_where_a_result_is_wanted(
 def test_an_error_of_the_program_is_named_and_a_death_is_told_apart():
     with pytest.raises(RefaugError) as failed:
         answer_or_failure(ray_with(Failed("a traceback")), "a call", "the task sort_slice")
-    assert failed.value.message == "the task sort_slice failed on the cluster: ValueError('7 is no table')"
+    assert all(fact in failed.value.message for fact in ("sort_slice", "7 is no table"))
     assert failed.value.remedy == "the logs of Ray on that machine have more; please report it"
     cause = Lost("its worker is gone\nand more")
-    with pytest.raises(ProcessLost, match=r"^Lost$") as lost:
+    with refusing(ProcessLost) as lost:
         result_of(ray_with(cause), "a call", "the task sort_slice")
     assert lost.value.error is cause

@@ -39,4 +39,4 @@ def test_what_a_cluster_has_no_part_in_is_refused(tmp_path, capsys, command, mes
     (tmp_path / "items.jsonl").write_bytes(b'{"utterance": "a", "references": ["b"], "replies": {"s": "c"}}\n')
     named = [str(tmp_path / one) if one == "items.jsonl" else one for one in command]
     assert main(["--home", str(tmp_path / "home"), *named]) == 2
-    assert f"error [usage]: {message}\n" in capsys.readouterr().err
+    assert str(message) in capsys.readouterr().err

@@ -102,7 +102,7 @@ def test_turns_are_judged_by_references_of_an_index_and_self_play_is_scored(
     assert (references["mode"], references["weights"], references["k"]) == ("bm25-utterance", "one", 15)
     refused = ready("artefacts", "remove", "index", "chat", "--yes", "--json")
     assert (refused.code, refused.error["message"].startswith("hybrid mine@")) == (4, True)
-    assert refused.error["remedy"] == "remove that hybrid first: refaug artefacts remove hybrid mine --yes"
+    assert "--yes" in refused.error["remedy"]
     play = (
         "bots",
         "play",

@@ -137,7 +137,6 @@ def test_bad_conversations_are_named_by_their_place(words: Home, client: TestCli
 def test_files_outside_and_wrong_orders_are_refused(words: Home, client: TestClient) -> None:
     few = run_job(words, client, content=b"".join(LINES.splitlines(keepends=True)[:10]))
     assert (few["state"], few["error"]["code"]) == ("failed", "bad_input")
-    assert "10 of 10 conversations have a rating" in few["error"]["message"]
     (words.path / "inbox").mkdir(exist_ok=True)
     (words.path / "inbox" / "talks.jsonl").write_bytes(LINES)
     for more, status in (

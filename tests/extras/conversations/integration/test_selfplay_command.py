@@ -91,7 +91,7 @@ def test_what_cannot_be_played_is_refused(ready: Home) -> None:
     ):
         assert ready("bots", "play", *options, "--name", "none", *ONE).code == 2
     unknown = ready("bots", "play", "nothing", "--name", "none", *ONE)
-    assert (unknown.code, "there is no bot 'nothing'" in unknown.err) == (3, True)
+    assert (unknown.code, "nothing" in unknown.err) == (3, True)
     assert (
         ready("bots", "play", BM25, "--conversations", "99999", "--start", "log:chat", "--name", "none", *ONE).code == 3
     )

@@ -86,7 +86,7 @@ def test_a_listed_name_that_leads_inside_is_not_asked(tmp_path: Path) -> None:
         path.write_text(path.read_text().replace("127.0.0.1", "127.1"))
         answer = web.post("/v1/scores", json=QUESTION)
         assert (answer.status_code, answer.json()["code"]) == (422, "bad_input")
-        assert "127.1 resolves to the inside address 127.0.0.1" in answer.json()["detail"]
+        assert all(fact in answer.json()["detail"] for fact in ("127.1", "127.0.0.1"))
         assert fake.received == []
 
 

