@@ -151,8 +151,15 @@ class MetricComparison:
     baseline: int
 
     @classmethod
-    def of(cls, sets: Sequence[ScoredSet], metrics: int, baseline: int, settings: MetaSettings) -> MetricComparison:
-        """Compare the metrics on one set, or over several.
+    def of(
+        cls,
+        sets: Sequence[ScoredSet],
+        metrics: int,
+        baseline: int,
+        settings: MetaSettings,
+        weights: Sequence[float] | None = None,
+    ) -> MetricComparison:
+        """Compare the metrics on one set, or over several, which weigh the same without weights.
 
         A metric without any score in one of the sets has a reason instead of figures, and so has a comparison with it.
         """
@@ -164,6 +171,7 @@ class MetricComparison:
             seed=settings.seed,
             baseline=places.index(baseline) if baseline in places else None,
             level=settings.confidence,
+            weights=weights,
         )
         by_kind = {kind: dict(zip(places, rows, strict=True)) for kind, rows in means.by_kind.items()}
         return cls(
@@ -371,12 +379,14 @@ def agreement(
     settings: MetaSettings | None = None,
     *,
     baseline: str | None = None,
+    weights: Sequence[float] | None = None,
     progress: Progress | None = None,
 ) -> MetaResult:
     """Compare metrics with the ratings of one or several test sets, and each metric with the baseline.
 
-    The baseline is one of the metrics by name, by default the first. All sets are read before any is scored, so that an
-    error in the last set is not found after the work on the others.
+    In the mean every set counts the same, or by its weight. The baseline is one of the metrics by name, by default the
+    first. All sets are read before any is scored, so that an error in the last set is not found after the work on the
+    others.
     """
     settings, progress = settings or MetaSettings(), progress or Silent()
     place = _require_baseline(metrics, baseline)
@@ -389,7 +399,7 @@ def agreement(
     for scored_set in scored:
         results.append(compare_set(scored_set, metrics, place, settings))
         progress.advance(1)
-    mean = _mean_result(scored, results, metrics, place, settings) if len(results) > 1 else None
+    mean = _mean_result(scored, results, metrics, place, settings, weights) if len(results) > 1 else None
     return MetaResult(
         metrics=tuple(metrics),
         baseline=metrics[place].name,
@@ -493,19 +503,22 @@ def _mean_result(
     metrics: Sequence[ComparedMetric],
     baseline: int,
     settings: MetaSettings,
+    weights: Sequence[float] | None,
 ) -> MeanResult:
-    comparison = MetricComparison.of(scored, len(metrics), baseline, settings)
+    comparison = MetricComparison.of(scored, len(metrics), baseline, settings, weights)
     rows = [
-        _mean_row(comparison, place, [set_result.rows[place] for set_result in results])
+        _mean_row(comparison, place, [set_result.rows[place] for set_result in results], weights)
         for place in range(len(metrics) + 1)
     ]
     humans = [row for set_result in results for row in set_result.rows if row.kind is RowKind.HUMAN]
     if len(humans) == len(results):
-        rows.append(_mean_human_row(humans))
+        rows.append(_mean_human_row(humans, weights))
     return MeanResult(sets=tuple(set_result.name for set_result in results), rows=tuple(rows))
 
 
-def _mean_row(comparison: MetricComparison, place: int, of_sets: Sequence[AgreementRow]) -> MeanRow:
+def _mean_row(
+    comparison: MetricComparison, place: int, of_sets: Sequence[AgreementRow], weights: Sequence[float] | None
+) -> MeanRow:
     first = of_sets[0]
     return MeanRow(
         name=first.name,
@@ -515,28 +528,30 @@ def _mean_row(comparison: MetricComparison, place: int, of_sets: Sequence[Agreem
         n=sum(row.n for row in of_sets),
         spearman=comparison.correlation("spearman", place),
         pearson=comparison.correlation("pearson", place),
-        kendall=_plain_mean([row.kendall for row in of_sets]),
-        partial_spearman=_plain_mean([row.partial_spearman for row in of_sets]),
+        kendall=_plain_mean([row.kendall for row in of_sets], weights),
+        partial_spearman=_plain_mean([row.partial_spearman for row in of_sets], weights),
         differences=comparison.differences(place),
         holm=comparison.holm(place),
     )
 
 
-def _mean_human_row(of_sets: Sequence[AgreementRow]) -> MeanRow:
+def _mean_human_row(of_sets: Sequence[AgreementRow], weights: Sequence[float] | None) -> MeanRow:
     return MeanRow(
         name=HUMAN,
         kind=RowKind.HUMAN,
         n=sum(row.n for row in of_sets),
-        spearman=_plain_mean([row.spearman for row in of_sets]),
-        pearson=_plain_mean([row.pearson for row in of_sets]),
-        kendall=_plain_mean([row.kendall for row in of_sets]),
-        partial_spearman=_plain_mean([row.partial_spearman for row in of_sets]),
+        spearman=_plain_mean([row.spearman for row in of_sets], weights),
+        pearson=_plain_mean([row.pearson for row in of_sets], weights),
+        kendall=_plain_mean([row.kendall for row in of_sets], weights),
+        partial_spearman=_plain_mean([row.partial_spearman for row in of_sets], weights),
     )
 
 
-def _plain_mean(figures: Sequence[Correlation | Estimate]) -> Estimate:
+def _plain_mean(figures: Sequence[Correlation | Estimate], weights: Sequence[float] | None) -> Estimate:
     """Return the mean without interval; where a set has no value, there is no mean, for the reason of that set."""
     values = [figure.value for figure in figures if figure.value is not None]
     if len(values) < len(figures):
         return Estimate(why=next(figure.why for figure in figures if figure.value is None))
-    return Estimate(value=math.fsum(values) / len(values))
+    weights = [1.0] * len(values) if weights is None else weights
+    products = (value * weight for value, weight in zip(values, weights, strict=True))
+    return Estimate(value=math.fsum(products) / math.fsum(weights))

@@ -44,6 +44,11 @@ class Settings:
         return self.home / "reference-sets"
 
     @property
+    def datasets(self) -> Path:
+        """The folder of published sets that were added, as JSON lines."""
+        return self.home / "datasets"
+
+    @property
     def judges(self) -> Path:
         """The folder of the files that describe judges behind an endpoint."""
         return self.home / "judges"

@@ -125,6 +125,10 @@ def test_a_metric_of_a_package_scores_alike_through_every_face(installed: Path, 
     stored = home.parent / "scores.json"
     stored.write_text(refaug(installed, home, "score", items, "-m", SPEC, "--json", "--details"))
     refaug(installed, home, "score", "verify", stored)
+    rated = home.parent / "rated.jsonl"
+    rated.write_text(json.dumps({**ITEM, "ratings": {"a": [5], "b": [1]}}) + "\n")
+    board = json.loads(refaug(installed, home, "agreement", "leaderboard", rated, "-m", "bleu", "-m", SPEC, "--json"))
+    assert board["signatures"][SPEC] == signature
     listed = json.loads(refaug(installed, home, "score", "metrics", "list", "--json"))["metrics"]
     assert [info["name"] for info in listed][-1] == "soft-overlap"
 

@@ -14,7 +14,7 @@ import typer
 
 from refaug.cli.shared.field_options import with_options
 from refaug.cli.shared.item_inputs import ItemInputs
-from refaug.cli.shared.output import JsonFlag, print_json, print_line
+from refaug.cli.shared.output import JsonFlag, print_json, print_line, print_table
 from refaug.cli.shared.progress import display_progress
 from refaug.cli.shared.reference_options import augmented_sets
 from refaug.cli.shared.score_options import StrictFlag, report_problems, require_all
@@ -69,7 +69,7 @@ def meta_command(
     contexts. With --index, references are found and weighed first, as by score.
     """
     form = _output_form(as_json=as_json, as_csv=as_csv, as_latex=as_latex)
-    files = named_sets([Path(name) for name in order.data])
+    files = named_sets([added_set(context.obj, name) for name in order.data])
     requests = order.require_models(context.obj, order.metrics_named())
     from refaug.agreement.report.report import require_folder  # noqa: PLC0415  compiles
 
@@ -87,8 +87,61 @@ def meta_command(
     require_all(agreement.bad_items, strict=strict)
 
 
+@with_options
+def leaderboard_command(
+    context: typer.Context,
+    *,
+    order: MeasureAgreement,
+    corpus: Annotated[
+        list[str] | None,
+        typer.Option(help="The corpus that a set stands on, where its name does not say it.", metavar="SET=CORPUS"),
+    ] = None,
+    html: Annotated[Path | None, typer.Option("--html", help="Write a page to publish, too.", metavar="FILE")] = None,
+    strict: StrictFlag = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Rank metrics by their agreement with people over several sets, of which each corpus counts the same.
+
+    Beside each rank stand its interval, the correlation with reply length held, and the ranks without each corpus.
+    """
+    from refaug.agreement.report.leaderboard import Leaderboard, corpus_weights  # noqa: PLC0415
+    from refaug.tables.published_sets import corpora_of  # noqa: PLC0415
+
+    files = named_sets([added_set(context.obj, name) for name in order.data])
+    corpora = corpora_of(list(files), corpus or ())
+    requests = order.require_models(context.obj, order.metrics_named())
+    with display_progress(quiet=context.obj.quiet) as progress:
+        rates = any(request.rates_by_default for request in requests)
+        inputs = {name: ItemInputs(items=path, table=order) for name, path in files.items()}
+        weights = corpus_weights(corpora)
+        result = _compare_metrics(context.obj, inputs, order, progress, rates=rates, weights=weights)
+        report_problems(result.bad_items, result.warnings, progress)
+    board = Leaderboard.of(result, corpora)
+    if html is not None:
+        from refaug.tables.reports.html_page import report_page, write_file  # noqa: PLC0415  jinja2
+
+        write_file(html, report_page(board.report()).encode())
+    if as_json:
+        print_json(board.as_json())
+    else:
+        for table in board.tables():
+            print_table(
+                table.title, table.columns, [["-" if cell == "–" else cell for cell in row] for row in table.rows]
+            )
+            for note in table.notes:
+                print_line(f"  {note}")
+            print_line()
+    require_all(result.bad_items, strict=strict)
+
+
 def _compare_metrics(
-    home: Settings, files: Mapping[str, ItemInputs], order: MeasureAgreement, progress: Progress, *, rates: bool
+    home: Settings,
+    files: Mapping[str, ItemInputs],
+    order: MeasureAgreement,
+    progress: Progress,
+    *,
+    rates: bool,
+    weights: Sequence[float] | None = None,
 ) -> MetaResult:
     """Read the files, choose the metrics, and compare them; `rates`: some metric asks the default rater."""
     from refaug.agreement.meta import agreement, default_metrics  # noqa: PLC0415
@@ -131,7 +184,7 @@ def _compare_metrics(
             progress.warn(advice)
         settings = order.settings if rates or order.index is not None else None
         bound = _bound(chosen, models, settings, progress)
-        return agreement(rated_sets, bound, order.meta_settings, baseline=first, progress=progress)
+        return agreement(rated_sets, bound, order.meta_settings, baseline=first, weights=weights, progress=progress)
 
 
 def _builder(
@@ -173,6 +226,12 @@ def _output_form(*, as_json: bool, as_csv: bool, as_latex: bool) -> OutputForm:
     if len(forms) > 1:
         raise Usage("several forms of output at once", remedy="one of --json, --csv and --latex")
     return forms[0] if forms else OutputForm.TABLES
+
+
+def added_set(home: Settings, name: str) -> Path:
+    """Return the path of a file, or of the published set of this name that the home has."""
+    added = home.datasets / f"{name}.jsonl"
+    return added if not Path(name).exists() and added.is_file() else Path(name)
 
 
 def named_sets(

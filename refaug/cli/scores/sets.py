@@ -7,6 +7,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import orjson
 import typer
 
 from refaug.cli.shared.database import record_act
@@ -15,7 +16,7 @@ from refaug.cli.shared.item_inputs import ItemInputs
 from refaug.cli.shared.output import JsonFlag, count_of, file_or_stdin, print_facts, print_json, print_line, print_table
 from refaug.cli.shared.progress import display_progress
 from refaug.cli.shared.score_options import ScoreOutput, report_problems, require_all, require_models
-from refaug.core.errors import RefaugError
+from refaug.core.errors import BadInput, RefaugError
 from refaug.core.home import Settings
 from refaug.core.records import Item
 from refaug.operations.item_sources import TableOptions
@@ -303,3 +304,106 @@ def withdraw_command(
         print_json({"id": set_id, **asdict(withdrawn)})
         return
     print_line(f"set {set_id} is withdrawn" + (f"; instead: {withdrawn.instead}" if withdrawn.instead else ""))
+
+
+# ── Published sets ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def standard_command(
+    context: typer.Context,
+    name: Annotated[str | None, typer.Argument(help="Say all about this set.", metavar="[NAME]")] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """List the published sets that sets add reads: papers, parts, fair rows, known faults and licences."""
+    from refaug.tables.published_sets import SETS, find_set  # noqa: PLC0415
+
+    chosen = list(SETS.values()) if name is None else [find_set(name)[0]]
+    if as_json:
+        print_json([{**each.as_json(), "added": _added(context.obj, each.name)} for each in chosen])
+        return
+    if name is not None:
+        facts = {fact: given for fact, given in chosen[0].as_json().items() if given is not None and fact != "name"}
+        print_facts(chosen[0].name, {**facts, "added": _added(context.obj, name)})
+        return
+    print_table(
+        "published sets",
+        ("name", "parts", "holds", "paper", "licence", "added"),
+        [
+            (
+                each.name,
+                ", ".join(each.parts) or each.open_parts,
+                each.kind.value,
+                each.paper[: each.paper.index(" 20") + 5],
+                each.licence,
+                ", ".join(_added(context.obj, each.name)) or ("" if each.read is not None else "no reader"),
+            )
+            for each in chosen
+        ],
+    )
+
+
+def _added(settings: Settings, name: str) -> list[str]:
+    """Return the files of a home that hold a set, or parts of it."""
+    from refaug.tables.published_sets import file_name  # noqa: PLC0415
+
+    called = file_name(name)
+    return [
+        path.stem
+        for path in sorted(settings.datasets.glob("*.jsonl"))
+        if path.stem == called or path.stem.startswith(f"{called}-")
+    ]
+
+
+def add_command(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(help="Name of the set, or NAME:PART; sets standard lists them.")],
+    source: Annotated[
+        Path, typer.Option("--from", help="The folder, archive or file of its authors.", metavar="FOLDER_OR_ARCHIVE")
+    ],
+    quality: Annotated[
+        str | None, typer.Option(help="The quality whose ratings count; without it, the one that stands for all.")
+    ] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Read a published set: rated replies become items that agreement takes by name, dialogues a file to ingest.
+
+    Nothing is downloaded. A file of another layout or year is refused, with the line and what is expected.
+    """
+    from refaug.core.files import make_folder, write_aside  # noqa: PLC0415
+    from refaug.tables.published_sets import SetKind, file_name, find_set, read_set  # noqa: PLC0415
+
+    published, _ = find_set(name)
+    target, counts = context.obj.datasets / f"{file_name(name)}.jsonl", {"items": 0, "replies": 0}
+    make_folder(target.parent)
+    with display_progress(quiet=context.obj.quiet) as progress, write_aside(target) as file:
+        progress.stage(f"read {name}")
+        for where, document in read_set(name, source, quality):
+            if published.kind is SetKind.RATED:
+                _require_item(where, document)
+            counts["items"] += 1
+            counts["replies"] += len(document.get("replies", document["turns"]))
+            file.write(orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE))
+        if not counts["items"]:
+            raise BadInput(f"{source}: nothing of {name} in it", remedy=f"expected: {published.layout}")
+    is_rated = published.kind is SetKind.RATED
+    then = f"refaug agreement {target.stem}" if is_rated else f"refaug log ingest {target} --log {target.stem}"
+    facts = {
+        "file": str(target),
+        **({"items": counts["items"], "rated replies": counts["replies"]} if is_rated else {}),
+        **({} if is_rated else {"dialogues": counts["items"], "turns": counts["replies"]}),
+        "paper": published.paper,
+        "licence": published.licence,
+        "may be passed on": published.may_share,
+        **({"fair rows": published.fair} if published.fair else {}),
+        "known faults": list(published.faults),
+        "then": then,
+    }
+    print_json(facts) if as_json else print_facts(name, facts)
+
+
+def _require_item(where: str, document: dict[str, Any]) -> None:
+    from refaug.scoring.items import parse_item  # noqa: PLC0415
+
+    parsed = parse_item(document, where=where, line=0, fallback_id=document["id"])
+    if isinstance(parsed, BadItem):
+        raise BadInput(f"{where}: {parsed.field}: {parsed.message}", remedy="the set has other values than published")

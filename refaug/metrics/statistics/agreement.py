@@ -103,6 +103,7 @@ def mean_over_sets(
     seed: int = 0,
     baseline: int | None = None,
     level: float = 0.95,
+    weights: Sequence[float] | None = None,
 ) -> Comparison:
     """Return intervals of correlations, the mean over the sets, and of their differences to a baseline metric.
 
@@ -110,7 +111,7 @@ def mean_over_sets(
     computed again in each draw (Spearman's with the ranks that the rows have in the draw); intervals are percentiles.
     A row for which one of the metrics has no score is left out for all. With d the differences of the B draws in which
     both are defined, the two-sided p = min(1, 2 · (min(#{d ≤ 0}, #{d ≥ 0}) + 1) / (B + 1)). Every set counts the same,
-    whatever its size. A draw in which one of the sets has no correlation has no mean.
+    whatever its size, or by its weight. A draw in which one of the sets has no correlation has no mean.
     """
     check_resampling(draws=draws, seed=seed, level=level)
     check_kinds(kinds, DRAWN_KINDS)
@@ -122,8 +123,9 @@ def mean_over_sets(
         raise Usage(f"there is no metric {baseline} to be the baseline", remedy=f"from 0 to {min(metrics) - 1}")
     by_kind: dict[str, tuple[Agreement, ...]] = {}
     for kind in kinds:
-        points = np.mean([one_set.points(kind) for one_set in compared], axis=0)
-        drawn = np.mean([one_set.drawn(kind, draws, [seed, s]) for s, one_set in enumerate(compared)], axis=0)
+        points = np.average([one_set.points(kind) for one_set in compared], axis=0, weights=weights)
+        of_sets = [one_set.drawn(kind, draws, [seed, number]) for number, one_set in enumerate(compared)]
+        drawn = np.average(of_sets, axis=0, weights=weights)
         reasons = [_reason(compared, metric) for metric in range(min(metrics))]
         by_kind[kind] = _agreements(points, drawn, reasons, baseline, level)
     return Comparison(
