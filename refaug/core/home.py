@@ -82,8 +82,8 @@ VARIABLES: Mapping[str, tuple[str, str]] = {
 # The variables of a store of artefacts: name → its effect and its default.
 STORE_VARIABLES: Mapping[str, tuple[str, str]] = {
     "REFAUG_STORE": (
-        "the store of `refaug artefacts`: a folder or `s3://BUCKET/PREFIX`; its credentials are the `AWS_…` variables, "
-        "or what else the library of the store reads",
+        "the store of `refaug artefacts`: a folder, `s3://BUCKET/PREFIX` or `hf://OWNER/NAME`; its credentials are the "
+        "`AWS_…` variables, `HF_TOKEN`, or what else the library of the store reads",
         "",
     ),
     "REFAUG_STORE_ENDPOINT": ("the address of an object store that is not Amazon's: `http(s)://HOST[:PORT]`", ""),

@@ -5,11 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import asdict
 from datetime import datetime, timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from refaug.cli.artefacts.transfer import SET, set_in_words, warn_of_licence
 from refaug.cli.shared.database import record_act
 from refaug.cli.shared.output import (
     JsonFlag,
@@ -23,6 +27,7 @@ from refaug.cli.shared.output import (
 from refaug.cli.shared.progress import display_progress
 from refaug.core.artefacts.kinds import ArtefactKind
 from refaug.core.errors import Corrupt, Usage
+from refaug.core.files import require_name
 from refaug.core.home import Settings
 from refaug.scoring.home.stored_artefacts import stored_artefacts
 
@@ -36,9 +41,18 @@ KindArgument = Annotated[str, typer.Argument(help=KINDS, metavar="KIND")]
 SpecArgument = Annotated[
     str, typer.Argument(help="Its name, or name@version for one that is not published.", metavar="NAME[@VERSION]")
 ]
+_SharedKind = Annotated[str, typer.Argument(help=f"{KINDS[:-1]}, set.", metavar="KIND")]
+_SharedSpec = Annotated[
+    str,
+    typer.Argument(
+        help="Its name, or name@version for one that is not published; of a set its id.", metavar="NAME[@VERSION]|ID"
+    ),
+]
 StoreOption = Annotated[
     str | None,
-    typer.Option(help="A folder, or s3://BUCKET/PREFIX; by default REFAUG_STORE.", metavar="LOCATION"),
+    typer.Option(
+        help="A folder, s3://BUCKET/PREFIX or hf://[datasets/]OWNER/NAME; by default REFAUG_STORE.", metavar="LOCATION"
+    ),
 ]
 
 _FROM_ENVIRONMENT: Final = "env"
@@ -57,8 +71,8 @@ def _opened(location: str | None) -> Iterator[Store]:
 
 def push_command(
     context: typer.Context,
-    kind: KindArgument,
-    artefact: SpecArgument,
+    kind: _SharedKind,
+    artefact: _SharedSpec,
     store: StoreOption = None,
     publish: Annotated[
         bool, typer.Option("--publish", help="Then let this version serve here, if it does not yet.")
@@ -68,7 +82,10 @@ def push_command(
     ] = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Put a version into a store, with what it needs; files that are there already are not sent again."""
+    """Put a version or a frozen set into a store, with what it needs; what is there already is not sent again."""
+    if kind == SET:
+        _push_set(context.obj, store, artefact, as_json=as_json)
+        return
     from refaug.scoring.home.shared_store import outdated_in, push_from  # noqa: PLC0415
 
     with _opened(store) as opened:
@@ -110,10 +127,48 @@ def _pushed_facts(pushed: PushedVersion) -> dict[str, object]:
     }
 
 
+def _set_path(set_id: str) -> str:
+    return f"sets/{set_id}.tar.zst"
+
+
+def _push_set(settings: Settings, store: str | None, name: str, *, as_json: bool) -> None:
+    from refaug.core.artefacts.store.store_files import UPLOADS  # noqa: PLC0415
+    from refaug.core.files import unique_suffix  # noqa: PLC0415
+    from refaug.scoring.reference_sets.set_store import ReferenceSets  # noqa: PLC0415  compiles
+    from refaug.scoring.reference_sets.set_transfer import export_set  # noqa: PLC0415
+
+    warn_of_licence(settings, name)
+    with _opened(store) as opened, TemporaryDirectory(prefix="refaug-set-") as folder:
+        file, aside = Path(folder) / "set.tar.zst", f"{UPLOADS}/{unique_suffix()}"
+        with display_progress(quiet=settings.quiet) as progress:
+            pushed = export_set(ReferenceSets(settings.reference_sets), name, file, progress)
+        with file.open("rb") as packed:
+            opened.files.write(aside, iter(lambda: packed.read(1 << 20), b""))
+        opened.files.rename(aside, _set_path(pushed.id))
+        record_act(settings, "push", f"set {pushed.id}", store=opened.name)
+    print_json(asdict(pushed)) if as_json else print_line(set_in_words(pushed))
+
+
+def _fetch_set(settings: Settings, store: str | None, set_id: str, *, as_json: bool) -> None:
+    from refaug.core.artefacts.transfer import open_export  # noqa: PLC0415
+    from refaug.scoring.reference_sets.set_store import ReferenceSets  # noqa: PLC0415  compiles
+    from refaug.scoring.reference_sets.set_transfer import import_set  # noqa: PLC0415
+
+    require_name("set", set_id)
+    with _opened(store) as opened, TemporaryDirectory(prefix="refaug-set-") as folder:
+        file = Path(folder) / f"{set_id}.tar.zst"
+        with file.open("wb") as packed:
+            packed.writelines(opened.files.pieces(_set_path(set_id)))
+        with display_progress(quiet=settings.quiet) as progress, open_export(file) as export:
+            fetched = import_set(export, ReferenceSets(settings.reference_sets), progress)
+    record_act(settings, "fetch", f"set {fetched.id}", new=not fetched.was_there, withdrawn=fetched.withdrawn)
+    print_json(asdict(fetched)) if as_json else print_line(set_in_words(fetched))
+
+
 def fetch_command(
     context: typer.Context,
-    kind: KindArgument,
-    artefact: SpecArgument,
+    kind: _SharedKind,
+    artefact: _SharedSpec,
     store: StoreOption = None,
     publish: Annotated[
         bool, typer.Option("--publish", help="Let it serve even if another version is published now.")
@@ -123,7 +178,10 @@ def fetch_command(
     ] = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Bring a version here, the newest one by default; an interrupted fetch goes on, and every hash is checked."""
+    """Bring a version or a frozen set here, by default the newest; it goes on where it was, and checks every hash."""
+    if kind == SET:
+        _fetch_set(context.obj, store, artefact, as_json=as_json)
+        return
     from refaug.scoring.home.shared_store import fetch_into  # noqa: PLC0415
     from refaug.scoring.reference_sets.set_store import pinned_versions  # noqa: PLC0415
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from refaug.cli.shared.database import record_act
-from refaug.cli.shared.output import JsonFlag, count_of, format_amount, print_json, print_line
+from refaug.cli.shared.output import JsonFlag, count_of, format_amount, print_json, print_line, print_warning
 from refaug.cli.shared.progress import display_progress
 from refaug.core.artefacts import transfer
 from refaug.core.artefacts.kinds import ArtefactKind, artefact_stores, find_kind
@@ -20,7 +20,7 @@ from refaug.scoring.home.stored_artefacts import stored_artefacts
 if TYPE_CHECKING:
     from refaug.scoring.reference_sets.set_transfer import TransferredSet
 
-_SET: Final = "set"  # as `refaug.scoring.reference_sets.set_transfer` has it, whose import compiles loops
+SET: Final = "set"  # as `refaug.scoring.reference_sets.set_transfer` has it, whose import compiles loops
 
 
 def export_command(
@@ -39,7 +39,7 @@ def export_command(
     as_json: JsonFlag = False,
 ) -> None:
     """Write one version of an artefact, or a frozen set, into one file; the same version gives the same file."""
-    if kind == _SET:
+    if kind == SET:
         _export_set(context.obj, artefact, file, as_json=as_json)
         return
     with display_progress(quiet=context.obj.quiet) as progress:
@@ -69,7 +69,7 @@ def import_command(
     A frozen set is taken over under its id; a withdrawn one stays withdrawn.
     """
     with transfer.open_export(file) as export:
-        if export.kind == _SET:
+        if export.kind == SET:
             if publish:
                 raise Usage("--publish with a frozen set", remedy="leave it out: sets have no versions")
             _import_set(context.obj, export, file, as_json=as_json)
@@ -99,14 +99,26 @@ def _export_set(settings: Settings, set_id: str, file: Path, *, as_json: bool) -
     from refaug.scoring.reference_sets.set_store import ReferenceSets  # noqa: PLC0415
     from refaug.scoring.reference_sets.set_transfer import export_set  # noqa: PLC0415
 
+    warn_of_licence(settings, set_id)
     with display_progress(quiet=settings.quiet) as progress:
         moved = export_set(ReferenceSets(settings.reference_sets), set_id, file, progress)
     size = file.stat().st_size
     if as_json:
         print_json({**asdict(moved), "file": str(file), "file_bytes": size})
         return
-    print_line(_set_in_words(moved))
+    print_line(set_in_words(moved))
     print_line(f"  written to {file}, {format_amount(size, 'B')}")
+
+
+def warn_of_licence(settings: Settings, set_id: str) -> None:
+    """Say, before a set leaves this home, that the licence of a published set in it does not let it be passed on."""
+    from refaug.scoring.reference_sets.set_store import ReferenceSets  # noqa: PLC0415
+    from refaug.tables.published_sets import set_of_ids  # noqa: PLC0415
+
+    items = ReferenceSets(settings.reference_sets).open(set_id, even_withdrawn=True).items()
+    published = set_of_ids(test_item.id for test_item in items)
+    if published is not None and not published.may_share:
+        print_warning(f"it holds texts of {published.name} (licence: {published.licence}): do not pass them on")
 
 
 def _import_set(settings: Settings, export: transfer.OpenedExport, file: Path, *, as_json: bool) -> None:
@@ -122,13 +134,14 @@ def _import_set(settings: Settings, export: transfer.OpenedExport, file: Path, *
     if as_json:
         print_json({**asdict(imported), "file": str(file)})
         return
-    print_line(_set_in_words(imported))
+    print_line(set_in_words(imported))
     print_line("  was there already" if imported.was_there else "  every hash as the manifest says")
     if imported.newly_withdrawn:
         print_line("  was in use here, and is withdrawn now")
 
 
-def _set_in_words(moved: TransferredSet) -> str:
+def set_in_words(moved: TransferredSet) -> str:
+    """Say what was moved."""
     withdrawn = ", withdrawn" if moved.withdrawn else ""
     counts = f"{count_of(moved.items, 'item')}, {count_of(moved.references, 'reference')}"
     return f"set {moved.id} ({moved.purpose}{withdrawn}): {counts}, {format_amount(moved.bytes, 'B')}"

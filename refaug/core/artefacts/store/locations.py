@@ -1,4 +1,6 @@
-"""Where a store lies, as the settings say: a folder, or a bucket with a prefix; credentials come from the environment.
+"""Where a store lies: a folder, a bucket with a prefix, or a repository of the Hugging Face Hub.
+
+Credentials come from the environment.
 
 A location is checked before anything is opened, and holds no secret: it stands in messages and in lists.
 """
@@ -16,6 +18,7 @@ from urllib.parse import urlsplit
 
 from pyarrow import fs
 
+from refaug.core.artefacts.store.hub_files import HUB, HubFiles
 from refaug.core.artefacts.store.store_files import ArrowFiles, LocalFiles, StoreFiles
 from refaug.core.errors import MissingPart, Usage
 
@@ -42,7 +45,9 @@ class StoreSettings:
         variables = os.environ if environment is None else environment
         chosen = location or variables.get("REFAUG_STORE", "")
         if not chosen:
-            raise Usage("no store is named", remedy="--store FOLDER or s3://BUCKET/PREFIX, or set REFAUG_STORE")
+            raise Usage(
+                "no store is named", remedy="--store FOLDER, s3://BUCKET/PREFIX or hf://OWNER/NAME, or set REFAUG_STORE"
+            )
         text = variables.get("REFAUG_STORE_TIMEOUT_S", "")
         try:
             timeout_s = float(text) if text else cls.timeout_s
@@ -84,9 +89,11 @@ def _files_of(settings: StoreSettings) -> StoreFiles:
         if parts.netloc or not parts.path.startswith("/"):
             raise Usage(f"{settings.location!r} names no folder", remedy="file:///FOLDER, or the folder itself")
         return LocalFiles(Path(parts.path))
+    if scheme == HUB:
+        return HubFiles(settings.location)
     if scheme not in (S3, *OTHER_SCHEMES):
         raise Usage(
-            f"{scheme}:// is no kind of store", remedy=f"a folder, or one of {', '.join((S3, *OTHER_SCHEMES))}://"
+            f"{scheme}:// is no kind of store", remedy=f"a folder, or one of {', '.join((S3, *OTHER_SCHEMES, HUB))}://"
         )
     root = _bucket_and_prefix(settings.location, parts.netloc, parts.path)
     filesystem = _s3(settings) if scheme == S3 else _other(scheme, root)

@@ -88,7 +88,7 @@ def _work(calls: SimpleQueue[_Outcome[object] | None]) -> None:
         outcome.run()
 
 
-SECRET_VARIABLES: Final = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_ACCESS_KEY_ID")
+SECRET_VARIABLES: Final = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_ACCESS_KEY_ID", "HF_TOKEN")
 UPLOADS: Final = "uploads"  # files that are not complete yet
 
 _PIECE: Final = 8 << 20
