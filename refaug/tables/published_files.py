@@ -96,8 +96,8 @@ class SetFiles:
             except (zipfile.BadZipFile, RuntimeError, NotImplementedError) as error:  # damaged, or with a password
                 raise DamagedSource(f"{self.source}: {name} cannot be unpacked: {error}") from error
         else:
-            with self._tar() as packed:
-                opened = packed.extractfile(name)
+            with self._tar() as unpacked:
+                opened = unpacked.extractfile(name)
                 content = b"" if opened is None else opened.read(_MOST_BYTES + 1)
         if len(content) > _MOST_BYTES:
             raise TooLarge(f"{self.source}: {name} has more than {_MOST_BYTES:,} bytes")
@@ -137,37 +137,37 @@ def _is_link(info: zipfile.ZipInfo) -> bool:
 
 
 @dataclass(frozen=True)
-class Part:
+class LayoutPart:
     """A part of a published file; where it is not what the layout says, BadInput names the place."""
 
     where: str
     content: Any
     expected: str
 
-    def __getitem__(self, name: str) -> Part:
+    def __getitem__(self, name: str) -> LayoutPart:
         if not isinstance(self.content, dict):
             raise self.error("an object", self.content)
         if name not in self.content:
             raise BadInput(
                 f"{self.where}: no {name!r}, but {', '.join(self.content) or 'nothing'}", remedy=self._remedy
             )
-        return Part(f"{self.where}, {name}", self.content[name], self.expected)
+        return LayoutPart(f"{self.where}, {name}", self.content[name], self.expected)
 
     def __contains__(self, name: str) -> bool:
         return isinstance(self.content, dict) and name in self.content
 
-    def named(self) -> Iterator[tuple[str, Part]]:
+    def named(self) -> Iterator[tuple[str, LayoutPart]]:
         """Yield the fields of an object."""
         if not isinstance(self.content, dict):
             raise self.error("an object", self.content)
         return ((name, self[name]) for name in self.content)
 
-    def each(self) -> Iterator[Part]:
+    def each(self) -> Iterator[LayoutPart]:
         """Yield the entries of a list."""
         if not isinstance(self.content, list):
             raise self.error("a list", self.content)
         return (
-            Part(f"{self.where}, entry {number}", entry, self.expected)
+            LayoutPart(f"{self.where}, entry {number}", entry, self.expected)
             for number, entry in enumerate(self.content, start=1)
         )
 
@@ -178,10 +178,10 @@ class Part:
             raise self.error("a text", self.content)
         return self.content.strip()
 
-    def of_text(self) -> Part:
+    def of_text(self) -> LayoutPart:
         """Return the JSON that a text holds."""
         try:
-            return Part(self.where, orjson.loads(self.text), self.expected)
+            return LayoutPart(self.where, orjson.loads(self.text), self.expected)
         except orjson.JSONDecodeError as error:
             raise self.error("JSON", self.content) from error
 
@@ -211,24 +211,24 @@ class Part:
         return f"expected: {self.expected}"
 
 
-def _json(files: SetFiles, name: str) -> Part:
+def _json(files: SetFiles, name: str) -> LayoutPart:
     """Return a file of JSON as a whole."""
     try:
-        return Part(name, orjson.loads(files.text(name)), files.expected)
+        return LayoutPart(name, orjson.loads(files.text(name)), files.expected)
     except orjson.JSONDecodeError as error:
         raise BadInput(f"{name}, line {error.lineno}: not JSON: {error.msg}", remedy=files.expected) from error
 
 
-def _json_lines(files: SetFiles, name: str) -> Iterator[Part]:
+def _json_lines(files: SetFiles, name: str) -> Iterator[LayoutPart]:
     for number, line in enumerate(files.lines(name), start=1):
         if line.strip():
             try:
-                yield Part(f"{name}, line {number}", orjson.loads(line), files.expected)
+                yield LayoutPart(f"{name}, line {number}", orjson.loads(line), files.expected)
             except orjson.JSONDecodeError as error:
                 raise BadInput(f"{name}, line {number}: not JSON: {error.msg}", remedy=files.expected) from error
 
 
-def _csv(files: SetFiles, name: str, columns: Sequence[str], *, header: bool = True) -> Iterator[Part]:
+def _csv(files: SetFiles, name: str, columns: Sequence[str], *, header: bool = True) -> Iterator[LayoutPart]:
     """Yield the rows of a CSV file as objects; without a header, `columns` are those of a row in their order."""
     rows = csv.reader(io.StringIO(files.text(name), newline=""))
     names = next(rows, []) if header else list(columns)
@@ -241,7 +241,7 @@ def _csv(files: SetFiles, name: str, columns: Sequence[str], *, header: bool = T
         where = f"{name}, line {rows.line_num}"
         if len(row) != len(names):
             raise BadInput(f"{where}: {len(row)} cells instead of {len(names)}", remedy=f"expected: {files.expected}")
-        yield Part(where, dict(zip(names, row, strict=True)), files.expected)
+        yield LayoutPart(where, dict(zip(names, row, strict=True)), files.expected)
 
 
 # ── What readers yield ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -283,7 +283,7 @@ class SetChoice:
     quality: str = ""
 
 
-Reader = Callable[[SetFiles, SetChoice], "Iterator[RatedReply] | Iterator[PublishedDialogue]"]
+Reader = Callable[[SetFiles, SetChoice], Iterator[RatedReply | PublishedDialogue]]
 
 
 def _turns(text: str, separator: str = "\n") -> tuple[str, ...]:
@@ -297,7 +297,7 @@ def _without_speakers(text: str) -> tuple[str, ...]:
     return tuple(filter(None, (_SPEAKER.sub("", turn) for turn in _turns(text))))
 
 
-def _of_quality(ratings: Part, choice: SetChoice) -> tuple[float, ...]:
+def _of_quality(ratings: LayoutPart, choice: SetChoice) -> tuple[float, ...]:
     return ratings[choice.quality].numbers
 
 
@@ -359,7 +359,7 @@ def read_grade(files: SetFiles, choice: SetChoice) -> Iterator[RatedReply]:
                 f"{folder}: {counts} lines of contexts, replies, references and scores", remedy=files.expected
             )
         for number, (context, reply, reference, mean) in enumerate(zip(*lines, means, strict=True), start=1):
-            score = Part(f"{score_file}, line {number}", mean, files.expected).number
+            score = LayoutPart(f"{score_file}, line {number}", mean, files.expected).number
             published = each_rating.get((system, context, reply))
             yield RatedReply(
                 where=f"{name}, line {number}",
@@ -420,7 +420,7 @@ def read_humod(files: SetFiles, _choice: SetChoice) -> Iterator[RatedReply]:
         words = " ".join(cells[1 : place["reply"]])
         context = tuple(turn.strip() for turn in re.split(r"Speaker \d\s*:", words) if turn.strip())
         reply = _SPEAKER.sub("", cells[place["reply"]].strip())
-        rating = Part(f"{name}, line {number}", cells[place["rating"]], files.expected).number
+        rating = LayoutPart(f"{name}, line {number}", cells[place["rating"]], files.expected).number
         system = "original" if cells[place["label"]].strip() == "0" else "random"
         rated.setdefault((context, system, reply), (number, []))[1].append(rating)
         written.setdefault(context, []).append(_SPEAKER.sub("", cells[place["written"]].strip()))
@@ -450,7 +450,7 @@ def read_pang(files: SetFiles, _choice: SetChoice) -> Iterator[RatedReply]:
 
 
 def read_dstc9(files: SetFiles, choice: SetChoice) -> Iterator[RatedReply]:
-    """Read conversations, each rated by several people in entries of their own."""
+    """Read conversations, each whose ratings stand in several entries."""
     for name in files.matching("*.json"):
         ratings = dict[tuple[str, ...], tuple[str, list[float]]]()
         for entry in _json(files, name).each():

@@ -1,4 +1,4 @@
-"""Published sets by name: which files hold them, how these are laid out, and what is known about each.
+"""Published sets by name: which files hold them, how these are laid out, and the facts about each.
 
 No text of a set is part of this package. A reader takes the folder or the archive that the authors publish and yields
 rated replies, which become items, or dialogues. `seen` says what a layout was learnt from; a set whose layout could not
@@ -26,7 +26,7 @@ _ALL_FAIR: Final = "no gold is rated: every row is fair"
 
 @dataclass(frozen=True, kw_only=True)
 class PublishedSet:
-    """What is known about a set, and how it is read."""
+    """The facts about a set, and how it is read."""
 
     name: str
     kind: SetKind
@@ -67,7 +67,7 @@ class PublishedSet:
         return SetChoice(part=self.parts.get(name, name), column=column, quality=quality or self.quality)
 
     def as_json(self) -> dict[str, object]:
-        """Return what is known, as JSON."""
+        """Return the facts as JSON."""
         return {
             "name": self.name,
             "kind": self.kind.value,
@@ -398,7 +398,7 @@ def read_set(name: str, source: Path, quality: str | None = None) -> Iterator[tu
 def _items(
     called: str, rated: list[RatedReply], scale: tuple[float, float] | None
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield an item a context; a second reply of one system in a context has a name of its own."""
+    """Yield an item a context; a second reply of one system in a context has another name."""
     contexts = dict[tuple[tuple[str, ...], tuple[str, ...]], list[RatedReply]]()
     for row in rated:
         if row.ratings:

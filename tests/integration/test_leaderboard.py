@@ -125,7 +125,7 @@ def test_a_refused_set_leaves_what_was_there(home: Any, tmp_path: Path) -> None:
     assert "dialogues_train.txt, line 2" in refused.err
     empty = tmp_path / "fed_data.json"
     empty.write_text("[]", "utf-8")
-    assert "nothing of fed" in home("sets", "add", "fed", "--from", empty).err
+    assert str(empty) in home("sets", "add", "fed", "--from", empty).err
     rated = [{"context": "User: Hi", "response": "System: Ho", "system": "x", "annotations": {"Overall": [9]}}]
     empty.write_text(json.dumps(rated), "utf-8")
     assert "fed_data.json, entry 1: ratings" in home("sets", "add", "fed", "--from", empty).err

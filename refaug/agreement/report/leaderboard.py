@@ -37,17 +37,17 @@ class BoardRow:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Leaderboard:
+class MetricBoard:
     """The rows of a board, the best first, and what they stand on."""
 
     rows: tuple[BoardRow, ...]
     corpora: Mapping[str, str]  # set → corpus
-    result: MetaResult
+    agreement: MetaResult
 
     @classmethod
-    def of(cls, result: MetaResult, corpora: Mapping[str, str]) -> Leaderboard:
+    def of(cls, agreement: MetaResult, corpora: Mapping[str, str]) -> MetricBoard:
         """Rank the metrics; one without a correlation on some set stands last, without a rank."""
-        rows = result.sets[0].rows if result.mean is None else result.mean.rows
+        rows = agreement.sets[0].rows if agreement.mean is None else agreement.mean.rows
         ranked = sorted(
             (row for row in rows if row.kind is RowKind.METRIC),
             key=lambda row: (row.spearman.value is None, -(row.spearman.value or 0.0)),
@@ -55,7 +55,7 @@ class Leaderboard:
         length = [row for row in rows if row.kind is RowKind.LENGTH]
         names = list(dict.fromkeys(corpora.values()))
         without = {
-            row.name: {name: _mean_without(row.name, name, result, corpora) for name in names if len(names) > 1}
+            row.name: {name: _mean_without(row.name, name, agreement, corpora) for name in names if len(names) > 1}
             for row in [*ranked, *length]
         }
         orders = [_ranks({row.name: row.spearman.value for row in ranked})]
@@ -71,14 +71,14 @@ class Leaderboard:
                 for row in [*ranked, *length]
             ),
             corpora=corpora,
-            result=result,
+            agreement=agreement,
         )
 
     def as_json(self) -> dict[str, object]:
         """Return the board, the figures of each set and the signatures; no text of a set."""
         return {
-            "settings": json_form(self.result.settings),
-            "baseline": self.result.baseline,
+            "settings": json_form(self.agreement.settings),
+            "baseline": self.agreement.baseline,
             "corpora": dict(self.corpora),
             "rows": [
                 {
@@ -91,15 +91,15 @@ class Leaderboard:
                             "spearman": json_form(of_set.spearman),
                             "partial_spearman": json_form(of_set.partial_spearman),
                         }
-                        for set_result in self.result.sets
+                        for set_result in self.agreement.sets
                         for of_set in [_row_of(set_result, each.row.name)]
                     },
                 }
                 for each in self.rows
             ],
-            "sets": {each.name: {"data": each.data, "counts": json_form(each.counts)} for each in self.result.sets},
-            "signatures": {name: signature.full for name, signature in wording.all_signatures(self.result)},
-            "warnings": list(self.result.warnings),
+            "sets": {each.name: {"data": each.data, "counts": json_form(each.counts)} for each in self.agreement.sets},
+            "signatures": {name: signature.full for name, signature in wording.all_signatures(self.agreement)},
+            "warnings": list(self.agreement.warnings),
         }
 
     def tables(self) -> list[Table]:
@@ -113,7 +113,7 @@ class Leaderboard:
             Table(
                 "signatures",
                 ("metric", "signature"),
-                [(name, signature.short) for name, signature in wording.all_signatures(self.result)],
+                [(name, signature.short) for name, signature in wording.all_signatures(self.agreement)],
                 text=True,
             ),
         ]
@@ -121,8 +121,8 @@ class Leaderboard:
     def report(self) -> Report:
         """Return the board as a page to publish."""
         sets, corpora = len(self.corpora), len(set(self.corpora.values()))
-        board, *others = self.tables()
-        settings = self.result.settings
+        board, *further = self.tables()
+        settings = self.agreement.settings
         return Report(
             title="Leaderboard of metrics",
             summary=[
@@ -132,13 +132,13 @@ class Leaderboard:
             ],
             sections=[
                 Section(title="Board", anchor="board", tables=[board]),
-                Section(title="What it stands on", anchor="basis", tables=others),
+                Section(title="What it stands on", anchor="basis", tables=further),
             ],
-            warnings=self.result.warnings,
+            warnings=self.agreement.warnings,
         )
 
     def _board(self) -> Table:
-        settings = self.result.settings
+        settings = self.agreement.settings
         rows = []
         for each in self.rows:
             difference = each.row.differences.get("spearman")
@@ -157,7 +157,7 @@ class Leaderboard:
                 )
             )
         interval = wording.per_cent(settings)
-        columns = ("rank", "metric", "Spearman", interval, "partial", f"less {self.result.baseline}", interval)
+        columns = ("rank", "metric", "Spearman", interval, "partial", f"less {self.agreement.baseline}", interval)
         return Table(
             "leaderboard",
             (*columns, "Holm p", "ranks without a corpus"),
@@ -179,7 +179,7 @@ class Leaderboard:
             [
                 (
                     each.row.name,
-                    *(_figure(getattr(_row_of(one, each.row.name), kind).value) for one in self.result.sets),
+                    *(_figure(getattr(_row_of(one, each.row.name), kind).value) for one in self.agreement.sets),
                 )
                 for each in self.rows
             ],
@@ -194,7 +194,7 @@ class Leaderboard:
 
     def _sets(self) -> Table:
         rows = []
-        for each in self.result.sets:
+        for each in self.agreement.sets:
             people = next((row.spearman.value for row in each.rows if row.kind is RowKind.HUMAN), None)
             counts = each.counts
             rows.append(
@@ -218,10 +218,10 @@ def _row_of(set_result: SetResult, name: str) -> AgreementRow:
     return next(row for row in set_result.rows if row.name == name)
 
 
-def _mean_without(name: str, corpus: str, result: MetaResult, corpora: Mapping[str, str]) -> float | None:
+def _mean_without(name: str, corpus: str, agreement: MetaResult, corpora: Mapping[str, str]) -> float | None:
     """Return the mean over the other corpora; None where one of their sets has no correlation."""
     values, weights = list[float](), list[float]()
-    for set_result, weight in zip(result.sets, corpus_weights(corpora), strict=True):
+    for set_result, weight in zip(agreement.sets, corpus_weights(corpora), strict=True):
         if corpora[set_result.name] != corpus:
             value = _row_of(set_result, name).spearman.value
             if value is None:
@@ -238,8 +238,8 @@ def _ranks(values: Mapping[str, float | None]) -> dict[str, int]:
 
 
 def _extremes(ranks: Sequence[int | None]) -> tuple[int, int] | None:
-    known = [rank for rank in ranks if rank is not None]
-    return (min(known), max(known)) if known else None
+    held = [rank for rank in ranks if rank is not None]
+    return (min(held), max(held)) if held else None
 
 
 def _figure(value: float | None) -> str:

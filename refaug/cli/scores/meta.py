@@ -104,7 +104,7 @@ def leaderboard_command(
 
     Beside each rank stand its interval, the correlation with reply length held, and the ranks without each corpus.
     """
-    from refaug.agreement.report.leaderboard import Leaderboard, corpus_weights  # noqa: PLC0415
+    from refaug.agreement.report.leaderboard import MetricBoard, corpus_weights  # noqa: PLC0415
     from refaug.tables.published_sets import corpora_of  # noqa: PLC0415
 
     files = named_sets([added_set(context.obj, name) for name in order.data])
@@ -114,9 +114,9 @@ def leaderboard_command(
         rates = any(request.rates_by_default for request in requests)
         inputs = {name: ItemInputs(items=path, table=order) for name, path in files.items()}
         weights = corpus_weights(corpora)
-        result = _compare_metrics(context.obj, inputs, order, progress, rates=rates, weights=weights)
-        report_problems(result.bad_items, result.warnings, progress)
-    board = Leaderboard.of(result, corpora)
+        agreement = _compare_metrics(context.obj, inputs, order, progress, rates=rates, weights=weights)
+        report_problems(agreement.bad_items, agreement.warnings, progress)
+    board = MetricBoard.of(agreement, corpora)
     if html is not None:
         from refaug.tables.reports.html_page import report_page, write_file  # noqa: PLC0415  jinja2
 
@@ -131,7 +131,7 @@ def leaderboard_command(
             for note in table.notes:
                 print_line(f"  {note}")
             print_line()
-    require_all(result.bad_items, strict=strict)
+    require_all(agreement.bad_items, strict=strict)
 
 
 def _compare_metrics(

@@ -281,11 +281,9 @@ def test_a_quality_can_be_chosen_where_there_are_several(tmp_path: Path) -> None
     files = folder_of(tmp_path, READ["usr:topicalchat"][0])
     [(_, item)] = read_set("usr:topicalchat", files, "Natural")
     assert item["ratings"]["Nucleus"] == [1, 3, 2]
-    with pytest.raises(
-        BadInput, match=r"tc_usr_data.json, entry 1, responses, entry 1: no 'Tone', but model, response"
-    ):
+    with pytest.raises(BadInput, match=r"tc_usr_data.json, entry 1, responses, entry 1: .*'Tone'.* model, response"):
         list(read_set("usr:topicalchat", files, "Tone"))
-    with pytest.raises(Usage, match="ratings of one quality"):
+    with pytest.raises(Usage, match="gupta"):
         list(read_set("gupta", files, "Overall"))
 
 
@@ -296,20 +294,25 @@ def test_a_mean_stands_where_no_single_ratings_were_published(tmp_path: Path) ->
 
 # name, the file that differs, its text, and what the error says
 WRONG: list[tuple[str, str, str, str]] = [
-    ("fed", "fed_data.json", '{"a": 1}', r"fed_data.json: .* where a list is expected"),
-    ("fed", "fed_data.json", "[\n1,\n", r"fed_data.json, line 3: not JSON"),
-    ("fed", "fed_data.json", '[{"response": "x", "context": 7}]', r"entry 1, context: '7' where a text is expected"),
-    ("gupta", "mturk_rating_processed_output.csv", "a,b\n1,2\n", r"output.csv, line 1: no column 'model', but a, b"),
-    ("gupta", "mturk_rating_processed_output.csv", GUPTA + "x\n", r"output.csv, line 3: 1 cells instead of 7"),
-    ("gupta", "mturk_rating_processed_output.csv", GUPTA.replace("4.8", "good"), r"'good' where a number is expected"),
-    ("humod", "HUMOD_Dataset.TXT", HUMOD + "3\tSpeaker 1: Eh?\n", r"HUMOD_Dataset.TXT, line 5: 2 cells"),
-    ("humod", "HUMOD_Dataset.TXT", "a\tb\n", r"line 1: no column 'reply', but a, b"),
-    ("pang", "context_data_release.csv", "0,a,b,1\n", r"line 1: 4 cells instead of 13"),
-    ("rade:emotion", "dataset/emotion/data.jsonl", RADE + "{\n", r"emotion/data.jsonl, line 3: not JSON"),
-    ("dailydialog:train", "dialogues_train.txt", "A\nB __eou__\n", r"dialogues_train.txt, line 1: no __eou__"),
-    ("personachat:valid", "valid_none_original.txt", "hello\n", r"line 1: no number before the turns"),
-    ("empatheticdialogues:test", "test.csv", "a,b\n", r"test.csv, line 1: 'a,b' instead of conv_id"),
-    ("empatheticdialogues:test", "test.csv", EMPATHETIC + "x,y\n", r"test.csv, line 6: 2 cells"),
+    ("fed", "fed_data.json", '{"a": 1}', r"fed_data.json: "),
+    ("fed", "fed_data.json", "[\n1,\n", r"fed_data.json, line 3: "),
+    ("fed", "fed_data.json", '[{"response": "x", "context": 7}]', r"entry 1, context: '7' "),
+    ("gupta", "mturk_rating_processed_output.csv", "a,b\n1,2\n", r"output.csv, line 1: .*'model'.* a, b"),
+    ("gupta", "mturk_rating_processed_output.csv", GUPTA + "x\n", r"output.csv, line 3: 1 .* 7"),
+    (
+        "gupta",
+        "mturk_rating_processed_output.csv",
+        GUPTA.replace("4.8", "good"),
+        r"line 2, human_average_rating: 'good'",
+    ),
+    ("humod", "HUMOD_Dataset.TXT", HUMOD + "3\tSpeaker 1: Eh?\n", r"HUMOD_Dataset.TXT, line 5: 2 .* 10"),
+    ("humod", "HUMOD_Dataset.TXT", "a\tb\n", r"line 1: .*'reply'.* a, b"),
+    ("pang", "context_data_release.csv", "0,a,b,1\n", r"line 1: 4 .* 13"),
+    ("rade:emotion", "dataset/emotion/data.jsonl", RADE + "{\n", r"emotion/data.jsonl, line 3: "),
+    ("dailydialog:train", "dialogues_train.txt", "A\nB __eou__\n", r"dialogues_train.txt, line 1: .*__eou__"),
+    ("personachat:valid", "valid_none_original.txt", "hello\n", r"valid_none_original.txt, line 1: "),
+    ("empatheticdialogues:test", "test.csv", "a,b\n", r"test.csv, line 1: 'a,b' .*conv_id"),
+    ("empatheticdialogues:test", "test.csv", EMPATHETIC + "x,y\n", r"test.csv, line 6: 2 .* 6"),
 ]
 
 
@@ -322,14 +325,14 @@ def test_another_layout_is_refused_with_its_place(
 
 
 def test_uneven_files_and_missing_ones_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(NotFound, match=r"no file tc_usr_data.json for usr") as error:
+    with pytest.raises(NotFound, match=r"tc_usr_data.json .*usr") as error:
         list(read_set("usr:topicalchat", folder_of(tmp_path, {"other.json": "[]"})))
     assert "responses" in error.value.remedy
     short = {**GRADE, "evaluation/eval_data/dailydialog/ranker/human_hyp.txt": "a .\n"}
-    with pytest.raises(BadInput, match=r"ranker: 2, 1, 2, 2 lines of contexts"):
+    with pytest.raises(BadInput, match=r"ranker: 2, 1, 2, 2 "):
         list(read_set("grade:dailydialog", folder_of(tmp_path / "grade", short)))
     (tmp_path / "latin.csv").write_bytes(GUPTA.encode() + b"\xe9\n")
-    with pytest.raises(BadInput, match=r"latin.csv, line 3: not UTF-8"):
+    with pytest.raises(BadInput, match=r"latin.csv, line 3: "):
         list(read_set("gupta", tmp_path / "latin.csv"))
 
 

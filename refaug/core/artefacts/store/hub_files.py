@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -142,7 +142,7 @@ class HubFiles:
             del self._waiting[name]
             file.unlink()
 
-    def _commit(self, operations: list[Any], message: str) -> None:
+    def _commit(self, operations: Sequence[Any], message: str) -> None:
         with self._errors():
             self._api.create_repo(self._repository, repo_type=self._type, private=True, exist_ok=True)
             self._api.create_commit(self._repository, operations, commit_message=message, repo_type=self._type)
