@@ -370,7 +370,8 @@ def add_command(
     Nothing is downloaded. A file of another layout or year is refused, with the line and what is expected.
     """
     from refaug.core.files import make_folder, write_aside  # noqa: PLC0415
-    from refaug.tables.published_sets import SetKind, file_name, find_set, read_set  # noqa: PLC0415
+    from refaug.tables.published_files import SetKind  # noqa: PLC0415
+    from refaug.tables.published_sets import file_name, find_set, read_set  # noqa: PLC0415
 
     published, _ = find_set(name)
     target, counts = context.obj.datasets / f"{file_name(name)}.jsonl", {"items": 0, "replies": 0}
