@@ -224,6 +224,7 @@ SAID = {
     "word": "broken:word is a str, not a MetricInfo",
     "endless": "metric endless states no cost, and it ended in the middle: a call may take 5 s",
     "ends": "metric ends states no cost, and it ended in the middle",
+    "left": "ended by signal 14",
     "hungry": "metric hungry of package odd: scoring ended with MemoryError()",
     "absent": "cannot be imported: ModuleNotFoundError",
     "twice": "metric twice is added by",
@@ -262,6 +263,14 @@ for name in names:
         refaug.score([item], metric=name)
     except refaug.RefaugError as error:
         told[name] = error.message
+import orjson
+separate_process.CALL_S = 0.5
+left = separate_process._Child("endless", {})._start()  # by a server that does not end it
+references = {"texts": ["a"], "weights": [1.0], "gold": 0, "utterance": None, "beside": None}
+left.stdin.write(orjson.dumps({"references": [references], "replies": ["a"], "reply_places": [0], "item_places": [0]}))
+left.stdin.write(b"\\n")
+left.stdin.flush()
+told["left"] = f"ended by signal {-left.wait()}"
 print(json.dumps(told))
 """
 FACES = """

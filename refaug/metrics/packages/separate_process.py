@@ -104,7 +104,7 @@ class _Child:
 
     def _start(self) -> subprocess.Popen[bytes]:
         environment = {**os.environ, _MARK: self._name, "PYTHONPATH": os.pathsep.join(sys.path)}
-        order = orjson.dumps({"name": self._name, "settings": self._settings}).decode()
+        order = orjson.dumps({"name": self._name, "settings": self._settings, "call_s": CALL_S}).decode()
         command = [sys.executable, "-P", "-m", _CHILD, order]
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)  # noqa: S603
         _line_of(process, _START_S)
