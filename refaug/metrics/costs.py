@@ -76,7 +76,8 @@ class Cost:
 
     Reading the references takes `character · s`, once for all replies to them. Each reply then takes
     `row + pair · r + character · h + again · (h · r + s) + product · h · s`, and the shifts of TER. n-grams are linear
-    in the lengths of a pair, alignments are not: they have a `product`.
+    in the lengths of a pair, alignments are not: they have a `product`. A network reads the beginning of each text,
+    which takes `token` for each character up to TOKENS.
     """
 
     row: float = 50.0
@@ -84,11 +85,15 @@ class Cost:
     character: float = 1.0  # tokenising and counting, once for each text
     again: float = 0.5  # what is done for each pair with the texts as they were read
     product: float = 0.0
+    token: float = 0.0
     counts_shifts: bool = False
 
     def reading(self, references: Lengths) -> Floats:
         """Return the units of preparing the references of each row."""
-        units: Floats = self.character * references[1]
+        import numpy as np  # noqa: PLC0415
+
+        texts, characters, _ = references
+        units: Floats = self.character * characters + self.token * np.minimum(characters, TOKENS * texts)
         return units
 
     def units(self, replies: Lengths, references: Lengths) -> Floats:
@@ -96,6 +101,8 @@ class Cost:
         (_, reply_characters, reply_words), (texts, characters, words) = replies, references
         units: Floats = self.row + self.pair * texts + self.character * reply_characters
         units += self.again * (reply_characters * texts + characters)
+        if self.token:
+            units += self.token * reply_characters.clip(max=TOKENS)
         if self.product:
             units += self.product * reply_characters * characters
         if self.counts_shifts:
@@ -103,8 +110,8 @@ class Cost:
         return units
 
     def is_within(self, units: float, replies: Sequence[str], references: Lengths) -> bool:
-        """Whether replies take no more than these units, each beside the longest references; not told for shifts."""
-        if self.counts_shifts:
+        """Whether replies take no more than these units, each beside the longest references; told for words alone."""
+        if self.counts_shifts or self.token:
             return False
         rows, of_replies = len(replies), sum(map(len, replies))
         texts, characters = references[:2].max(axis=1, initial=0.0).tolist()
@@ -118,9 +125,11 @@ LINEAR: Final = Cost()
 # Of a metric of a package that states none: a child process scores a few replies at a time, with a limit on each.
 UNSTATED: Final = Cost(row=20_000.0)
 
-# Encoders and networks cut texts to a number of tokens, so that their part does not grow with the characters.
+# Encoders and networks cut texts to a number of tokens, so that their part does not grow with the characters. A rater
+# judges a reply by each gold.
+TOKENS: Final = 128
 ENCODED: Final = Cost(row=1_000.0, pair=1_000.0, again=0.0)
-JUDGED: Final = Cost(row=250.0, again=0.0)
+JUDGED: Final = Cost(row=250.0, pair=250.0, again=0.0, token=50.0)
 
 
 def _shift_units(reply: Floats, reference: Floats) -> Floats:

@@ -16,6 +16,7 @@ _MOST_UNKNOWN: Final = 0.05  # of the characters
 _MOST_PIECES: Final = 1.6  # times as many pieces a character; careless spelling makes 1.5
 _LEAST_UNKNOWN: Final = 5  # characters: any text may have a sign or two
 _LEAST_CHARACTERS: Final = 100  # with fewer, the number of pieces says little
+_READ: Final = 1_000  # characters of a text, which tell its language as well as all of them
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,8 +30,9 @@ class Coverage:
 
     @classmethod
     def of(cls, tokenizer: SentencePieceTokenizer, texts: Sequence[str]) -> Coverage:
-        """Count characters, pieces and unknown characters of these texts."""
-        return cls.of_pieces(tokenizer, texts, tokenizer.encode_ids_batch(texts))
+        """Count characters, pieces and unknown characters of these texts, of long ones of their beginning."""
+        begun = [text[:_READ] for text in texts]
+        return cls.of_pieces(tokenizer, begun, tokenizer.encode_ids_batch(begun))
 
     @classmethod
     def of_pieces(

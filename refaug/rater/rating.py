@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
 from threading import Lock
 from typing import ClassVar, Final
 
@@ -20,6 +21,12 @@ from refaug.rater.rating_settings import Calibration, Combine, RatingSettings
 _HELD_AT_ONCE: Final = 32_768  # triplets whose texts are in memory besides a rater's cache
 # Golds of a request to rate by the utterance alone: a network that needs a gold reads an empty text in its place.
 WITHOUT_GOLD: Final = ("",)
+# Units of work, of about a microsecond on one core (refaug.metrics.costs), for a network of the default sizes.
+TRIPLET_UNITS: Final = 250
+_CHARACTER_UNITS: Final = 50  # of each text that is read; a token has at least one character
+_CHARACTERS: Final = 128  # as many tokens are read of a text
+_PIECE: Final = 100_000  # units between two looks whether anybody still waits
+_AT_ONCE: Final = 8  # golds, and twice as many candidates, of a request that is more than a piece
 Probabilities = NDArray[np.float64]
 # An utterance, a response that is known to fit, or None, and the response that is judged.
 Triplet = tuple[str, str | None, str]
@@ -35,6 +42,13 @@ class RatingRequest:
     utterance: str
     golds: tuple[str, ...]
     candidates: tuple[Reference, ...]
+
+    @property
+    def units(self) -> int:
+        """An upper bound of the work, by numbers and lengths: each text is read, each candidate judged by each gold."""
+        of_candidates = (text for one in self.candidates for text in (one.text, one.utterance or ""))
+        lengths = (min(len(text), _CHARACTERS) for text in (self.utterance, *self.golds, *of_candidates))
+        return _CHARACTER_UNITS * sum(lengths) + TRIPLET_UNITS * max(1, len(self.golds)) * len(self.candidates)
 
 
 def combine_probabilities(first: Probabilities, second: Probabilities | None, combine: Combine) -> Probabilities:
@@ -68,9 +82,20 @@ class Rater(ABC):
         self._threads = threads
         self._lock = Lock()
 
-    def rate(self, requests: Sequence[RatingRequest], settings: RatingSettings | None = None) -> list[list[float]]:
-        """Return the ratings of each test pair's candidates, in the order given; with several golds, their mean."""
+    def rate(
+        self,
+        requests: Sequence[RatingRequest],
+        settings: RatingSettings | None = None,
+        *,
+        check: Callable[[], None] | None = None,
+    ) -> list[list[float]]:
+        """Return the ratings of each test pair's candidates, in the order given; with several golds, their mean.
+
+        With a `check`, it is called between pieces of limited work, and may raise.
+        """
         settings = settings or RatingSettings()
+        if check is not None:
+            return [ratings for piece in _pieces(requests) for ratings in self._rate_piece(piece, settings, check)]
         if not requests:
             return []
         counts = [len(request.candidates) * self._gold_count(request) for request in requests]
@@ -82,6 +107,23 @@ class Rater(ABC):
             several = count > len(request.candidates)
             by_request.append((own.reshape(-1, len(request.candidates)).mean(axis=0) if several else own).tolist())
         return by_request
+
+    def _rate_piece(
+        self, requests: Sequence[RatingRequest], settings: RatingSettings, check: Callable[[], None]
+    ) -> list[list[float]]:
+        """Rate some requests at once, or one that is large in parts of its golds and candidates."""
+        check()
+        request = requests[0]
+        if len(requests) > 1 or request.units <= _PIECE:
+            return self.rate(requests, settings)
+        sums = np.zeros(len(request.candidates))
+        golds = range(0, len(request.golds), _AT_ONCE) or (0,)
+        for gold, at in product(golds, range(0, len(request.candidates), 2 * _AT_ONCE)):
+            check()
+            places = slice(at, at + 2 * _AT_ONCE)
+            part = replace(request, golds=request.golds[gold : gold + _AT_ONCE], candidates=request.candidates[places])
+            sums[places] += np.array(self.rate([part], settings)[0]) * max(1, len(part.golds))
+        return [(sums / max(1, len(request.golds))).tolist()]
 
     def forget_texts(self) -> None:  # noqa: B027  not every network remembers texts
         """Forget what was read before: ratings then are, to the last bit, those of a rater that was just opened."""
@@ -154,6 +196,19 @@ class PieceRater(Rater):
     def unfamiliar(self, texts_coverage: Coverage) -> str | None:
         """Return why ratings of texts like these mean little; None if nothing speaks against them."""
         return unfamiliar(texts_coverage, self._usual, self.languages)
+
+
+def _pieces(requests: Sequence[RatingRequest]) -> Iterator[list[RatingRequest]]:
+    """Yield requests that are a piece together, or one that is more than a piece."""
+    piece, units = list[RatingRequest](), 0
+    for request in requests:
+        if piece and units + request.units > _PIECE:
+            yield piece
+            piece, units = [], 0
+        piece.append(request)
+        units += request.units
+    if piece:
+        yield piece
 
 
 def _seen_from(candidate: Reference, triplet: Triplet) -> Triplet:

@@ -17,6 +17,7 @@ from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer
 CACHE_BYTES: Final = 256 << 20
 _ENTRY: Final = 600  # bytes of a cache entry's objects
 _READ_AT_ONCE: Final = 1_024  # texts of like length
+_PIECE_CHARACTERS: Final = 64  # more than a piece has: what lies behind so many times the pieces read is not looked at
 # Texts; for fewer, one thread is faster, since threads wait for each other at every step.
 WORTH_THREADS: Final = 512
 
@@ -51,7 +52,8 @@ class TextReader:
                 new.append(place)
             else:
                 vectors[place] = cached
-        coded = self._tokenizer.encode_ids_batch([texts[place] for place in new])
+        most = _PIECE_CHARACTERS * self._max_tokens
+        coded = self._tokenizer.encode_ids_batch([texts[place][:most] for place in new])
         order = sorted(range(len(new)), key=lambda at: -len(coded[at]))
         for begin in range(0, len(order), _READ_AT_ONCE):
             batch = order[begin : begin + _READ_AT_ONCE]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Final
 
 from refaug.core.errors import Usage
@@ -14,7 +15,7 @@ from refaug.core.progress import Progress, Silent
 from refaug.core.records import Item, Origin, Reference
 from refaug.indexer.search.index import ReferenceIndex
 from refaug.rater.language_coverage import Coverage
-from refaug.rater.rating import WITHOUT_GOLD, Rater, RatingRequest
+from refaug.rater.rating import TRIPLET_UNITS, WITHOUT_GOLD, Rater, RatingRequest
 from refaug.scoring.items import BadItem, item_json
 from refaug.scoring.provenance import with_provenance
 from refaug.scoring.settings import AugmentSettings, find_preset
@@ -23,6 +24,8 @@ BATCH_SIZE: Final = 200  # test pairs that are held in memory at a time
 # Test pairs after which a rater forgets what it has read: so the ratings of a block depend on this block alone, and
 # are the same to the last bit wherever it is rated.
 BLOCK_SIZE: Final = 5 * BATCH_SIZE
+_GOLDS_READ: Final = 20  # of an item, which tell its language
+_FOUND_UNITS: Final = 2_000  # of reading a text that is found, about
 
 
 def found_json(found: Item, provenance: str) -> dict[str, object]:
@@ -96,6 +99,23 @@ def augmented_batches(
         yield [next(augmented) if isinstance(one, Item) else one for one in batch], coverage
 
 
+def search_units(item: Item) -> float:
+    """Return an upper bound of the work of a search, in the units of metrics, by the lengths of the item's texts."""
+    return 0.4 * (len(item.utterance or "") + sum(len(reference.text) for reference in item.references))
+
+
+def rating_units(item: Item, settings: AugmentSettings) -> int:
+    """Return an upper bound of the work of rating its references; those that are found are taken for short ones."""
+    if not settings.needs_rater:
+        return 0
+    utterance, golds = item.utterance or "", [one for one in item.references if one.source is Origin.GOLD]
+    rated = golds if settings.gold == "rated" else ()
+    parrot = (Reference(text=utterance),) if settings.parrot == "rated" else ()
+    own = RatingRequest(utterance=utterance, golds=tuple(one.text for one in golds), candidates=(*rated, *parrot))
+    found = settings.k if settings.weights == "rated" else 0
+    return own.units + found * (TRIPLET_UNITS * max(1, len(golds)) + _FOUND_UNITS)
+
+
 def require_preset_index(index: ReferenceIndex, settings: AugmentSettings) -> None:
     """Raise Usage where the settings name a preset that the index was not built with."""
     if (preset := find_preset(settings.preset)) is not None:
@@ -103,9 +123,9 @@ def require_preset_index(index: ReferenceIndex, settings: AugmentSettings) -> No
 
 
 def own_texts(test_item: Item) -> list[str]:
-    """Return the texts of the test pair itself that the rater reads: the utterance and the golds."""
-    golds = [reference.text for reference in test_item.references if reference.source is Origin.GOLD]
-    return [test_item.utterance or "", *golds]
+    """Return texts of the test pair itself that the rater reads, whose language counts: the utterance, and golds."""
+    golds = (reference.text for reference in test_item.references if reference.source is Origin.GOLD)
+    return [test_item.utterance or "", *islice(golds, _GOLDS_READ)]
 
 
 def _batches(items: Iterable[Item | BadItem]) -> Iterator[list[Item | BadItem]]:

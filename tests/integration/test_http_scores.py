@@ -43,6 +43,7 @@ from refaug.service.database.database import Database
 from refaug.service.keys import KeyStore
 from refaug.service.scopes import Scope
 from refaug.service.server_settings import ServeSettings
+from refaug.service.serving.batches.queued_requests import QueuedCall
 from refaug.service.serving.versions import version_opener
 from refaug.service.serving.versions.open_versions import OpenVersions
 from refaug.service.web.schemas.references import RatingsOut, ReferencesOut
@@ -749,11 +750,14 @@ def executor_taken(client: TestClient) -> Iterator[threading.Event]:
         go_on.wait(60)
 
     async def take() -> None:
-        await state.batcher.run(hold, items=1, deadline=float("inf"))
+        call = QueuedCall(hold, None, 1, float("inf"))
+        state.batcher._batches.admit(call)
+        await asyncio.gather(call.future, state.batcher.run(hold, items=1, deadline=float("inf")))
 
     assert client.portal is not None
     holding = client.portal.start_task_soon(take)
     assert begun.wait(60)
+    wait_until(lambda: not state.batcher.waiting())
     try:
         yield go_on
     finally:

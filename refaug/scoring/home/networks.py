@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -129,8 +129,8 @@ class ReplyJudge:
     systems with the same replies could differ by rounding in every row, and so significantly.
     """
 
-    def __init__(self, rater: Rater) -> None:
-        self._rater = rater
+    def __init__(self, rater: Rater, check: Callable[[], None] | None = None) -> None:
+        self._rater, self._check = rater, check
         self._ratings = dict[tuple[RatingSettings, ReplyToRate], float]()
         self._coverage = Coverage()
 
@@ -159,7 +159,7 @@ class ReplyJudge:
             )
             for (utterance, golds), new in by_pair.items()
         ]
-        for new, ratings in zip(by_pair.values(), self._rater.rate(pairs, settings), strict=True):
+        for new, ratings in zip(by_pair.values(), self._rater.rate(pairs, settings, check=self._check), strict=True):
             for reply, rating in zip(new, ratings, strict=True):
                 self._ratings[settings, reply] = rating
         return np.array([self._ratings[settings, reply] for reply in replies], dtype=np.float64)

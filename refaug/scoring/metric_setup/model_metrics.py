@@ -242,6 +242,9 @@ def _range(percentiles: _Percentiles, part: Metric, where: str) -> Range:
     return Range.of_ends(percentiles.low, percentiles.high, what=f"by {part.name}, nearly all pairs of {where}")
 
 
+_AT_ONCE: Final = 32  # pairs that a ruber judges between two looks whether anybody still waits
+
+
 class ReplyRelevance:
     """A ruber that judges replies for the metric, for one evaluation.
 
@@ -249,8 +252,8 @@ class ReplyRelevance:
     `refaug.scoring.home.networks.ReplyJudge` says why.
     """
 
-    def __init__(self, ruber: Relevance) -> None:
-        self._ruber = ruber
+    def __init__(self, ruber: Relevance, check: Callable[[], None] | None = None) -> None:
+        self._ruber, self._check = ruber, check
         self._relevances = dict[tuple[str, str], float]()
         self._coverage = Coverage()
 
@@ -265,7 +268,12 @@ class ReplyRelevance:
         if new:
             utterances = dict.fromkeys(utterance for utterance, _ in new)
             self._coverage += self._ruber.coverage([*utterances, *(reply for _, reply in new)])
-            self._relevances |= zip(new, self._ruber.score(new).tolist(), strict=True)
+            at_once = len(new) if self._check is None else _AT_ONCE
+            for at in range(0, len(new), at_once):
+                if self._check is not None:
+                    self._check()
+                piece = new[at : at + at_once]
+                self._relevances |= zip(piece, self._ruber.score(piece).tolist(), strict=True)
         return np.array([self._relevances[pair] for pair in pairs], dtype=np.float64)
 
     def remarks(self) -> tuple[str, ...]:
@@ -284,7 +292,7 @@ def with_parts(
 
     `augmenting` tells how the scored references were retrieved and weighted; those of the sample are made alike.
     """
-    networks = _Networks(models)
+    networks = _Networks(models, getattr(progress, "check", None))
     bound = list[Metric]()
     for metric in metrics:
         if isinstance(metric, RatedReplies):
@@ -327,8 +335,8 @@ def _with_parts(metric: Ruber, networks: _Networks, augmenting: AugmentSettings,
 class _Networks:
     """The networks that the metrics of one evaluation ask."""
 
-    def __init__(self, models: ModelRegistry) -> None:
-        self.models = models
+    def __init__(self, models: ModelRegistry, check: Callable[[], None] | None) -> None:
+        self.models, self._check = models, check
         self.samples = dict[str, LogSample]()  # of logs, by the version of the index
         self._judges = dict[str, ReplyJudge]()
         self._relevances = dict[str, ReplyRelevance]()
@@ -336,7 +344,7 @@ class _Networks:
     def judge_of(self, metric: RatedReplies) -> ReplyJudge:
         """Return the rater of a metric as metrics use it, one for all metrics that ask the same one."""
         rater = self.rater_of(metric)
-        return self._judges.setdefault(rater.spec, ReplyJudge(rater))
+        return self._judges.setdefault(rater.spec, ReplyJudge(rater, self._check))
 
     def rater_of(self, metric: RatedReplies) -> Rater:
         """Return the rater that a metric names, or the default."""
@@ -348,7 +356,7 @@ class _Networks:
     def relevance_of(self, part: RelevantReplies) -> ReplyRelevance:
         """Return the ruber of a metric as metrics use it, one for all metrics that ask the same one."""
         ruber = self.ruber_of(part)
-        return self._relevances.setdefault(ruber.spec, ReplyRelevance(ruber))
+        return self._relevances.setdefault(ruber.spec, ReplyRelevance(ruber, self._check))
 
     def ruber_of(self, part: RelevantReplies) -> Relevance:
         """Return the ruber that a metric names."""

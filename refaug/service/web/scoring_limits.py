@@ -18,8 +18,6 @@ from refaug.scoring.settings import Resampling
 from refaug.service.jobs.kinds.sources import resolve_metric_files
 from refaug.service.server_settings import ServeSettings
 
-# A place in the queue is one item searched and rated, which takes milliseconds.
-UNITS_PER_ITEM: Final = 2_500
 DRAWN_ROWS_PER_ITEM: Final = 500_000  # rows that a bootstrap can add up in that time
 _ROWS_PER_ITEM: Final = 500  # rows of sums that can be read and added in that time
 _SYSTEMS_PER_ITEM: Final = 30  # that can be combined in that time; 3,000 take .4 s of a core

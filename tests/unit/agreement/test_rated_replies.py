@@ -276,9 +276,11 @@ class Trembling(NNRater):
 
     times = 0
 
-    def rate(self, asked: Sequence[RatingRequest], settings: RatingSettings | None = None) -> list[list[float]]:
+    def rate(
+        self, asked: Sequence[RatingRequest], settings: RatingSettings | None = None, *, check: Any = None
+    ) -> list[list[float]]:
         self.times += 1
-        return [[rating + 1e-7 * self.times for rating in one] for one in super().rate(asked, settings)]
+        return [[rating + 1e-7 * self.times for rating in one] for one in super().rate(asked, settings, check=check)]
 
 
 def alone(rater: Rater, one: ReplyToRate, combine: str, cal: str) -> float:

@@ -40,8 +40,8 @@ def test_lengths_are_those_of_all_texts_of_a_row_and_the_words_of_the_longest() 
         ("greedy", 300, 50 + 2 * 5 + 100 + 0.5 * 500 + 0.02 * 100 * 300),
         ("bertscore", 300, 1_000 + 2 * 1_000 + 100),
         ("sentence-cosine", 300, 1_000 + 2 * 1_000 + 100),
-        ("rater", 300, 250 + 2 * 5 + 100),
-        ("judge", 300, 250 + 2 * 5 + 100),
+        ("rater", 300 + 50 * 256, 250 + 2 * 250 + 100 + 50 * 100),
+        ("judge", 300 + 50 * 256, 250 + 2 * 250 + 100 + 50 * 100),
     ],
 )
 def test_units_of_a_reply_of_100_characters_beside_two_references(name: str, reading: float, units: float) -> None:

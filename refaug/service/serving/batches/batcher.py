@@ -1,7 +1,8 @@
 """One bounded queue for all requests of a process, and one thread that searches and rates for many requests at once.
 
-Work that takes far longer than a batch and cannot be divided, such as ten thousand bootstrap draws, has a queue and a
-thread for itself, so that it delays no other request.
+Scores that need no search have a queue and a thread beside it, so that they never wait for a batch to be rated. Work
+that takes far longer than a batch and cannot be divided, such as ten thousand bootstrap draws, has a third one, so that
+it delays no other request.
 
 Requests for the same index and rater with the same settings are served together. The thread checks between two pieces
 of work, of some hundredths of a second each, whether the client still waits.
@@ -63,8 +64,8 @@ class RequestQueue:
         max_batch: int,
         waiting_changed: Callable[[], None],
     ) -> None:
-        self.waiting = 0  # items
-        self.item_s = 0.0  # moving average of the seconds per item; 0: none measured yet
+        self.waiting = 0  # places that waiting items take
+        self.place_s = 0.0  # moving average of the seconds of a place; 0: none measured yet
         self.has_ended = threading.Event()
         self.is_stopping = False
         self.thread = threading.Thread(target=serve, args=(self,), name=name, daemon=True)
@@ -77,9 +78,10 @@ class RequestQueue:
 
     def admit(self, entry: QueuedRequest) -> None:
         """Queue a request; TooLarge, Overloaded or Unavailable where it cannot wait."""
-        if entry.size > self._max_waiting:
+        if entry.waiting > self._max_waiting:
             raise TooLarge(
-                f"{entry.size:,} items at once never fit into the queue of {self._max_waiting:,}",
+                f"{entry.size:,} items that take {entry.waiting:,} places by their sizes never fit into the queue of "
+                f"{self._max_waiting:,}",
                 remedy="send them in several requests",
             )
         with self._guard:
@@ -87,7 +89,7 @@ class RequestQueue:
                 raise stopping_error()
             if not self.thread.is_alive():
                 raise Unavailable("the thread that searches and rates has ended", remedy="restart the service")
-            if self.waiting + entry.size > self._max_waiting:
+            if self.waiting + entry.waiting > self._max_waiting:
                 raise Overloaded(
                     f"{self.waiting:,} items wait already, and at most {self._max_waiting:,} may",
                     remedy="send it again after a while, or in smaller requests",
@@ -95,7 +97,7 @@ class RequestQueue:
                 )
             self._queue.append(entry)
             entry.is_queued = True
-            self._add_waiting(entry.size)
+            self._add_waiting(entry.waiting)
             self._changed.notify()
 
     def withdraw(self, entry: QueuedRequest) -> None:
@@ -112,7 +114,7 @@ class RequestQueue:
 
     def estimate_wait_s(self) -> float:
         """Return how long the waiting items will take, by the average time of recent ones."""
-        return min(max(1.0, self.waiting * self.item_s), _LONGEST_WAIT_S)
+        return min(max(1.0, self.waiting * self.place_s), _LONGEST_WAIT_S)
 
     def stop(self) -> None:
         """Refuse new requests; the thread ends when none waits any more."""
@@ -154,22 +156,23 @@ class RequestQueue:
         for entry in over:
             entry.release()
 
-    def record_time(self, seconds: float, items: int) -> None:
-        """Include the time of a batch in the expected time per item."""
-        item_s = seconds / items
-        self.item_s = moving_average(self.item_s, item_s) if self.item_s else item_s
+    def record_time(self, seconds: float, places: int) -> None:
+        """Include the time of a batch in the expected time of a place."""
+        place_s = seconds / places
+        self.place_s = moving_average(self.place_s, place_s) if self.place_s else place_s
 
     def _select_shares(self, head: QueuedRequest) -> list[Share]:
         """Return the shares of a batch for the first request and those with its key; called with the lock held."""
-        room = self._max_batch if head.key is not None else head.size
+        room = self._max_batch
         shares = list[Share]()
         for entry in tuple(self._queue) if head.key is not None else (head,):
-            if not room:
+            if room <= 0:
                 break
-            if entry is head or entry.key == head.key:
+            if entry is head or (entry.key == head.key and entry.places[entry.begun] <= room):
                 if entry.is_wanted():
+                    before = entry.waiting
                     shares.append(self._take_share(entry, room))
-                    room -= len(shares[-1][1])
+                    room -= before - entry.waiting
                 else:
                     self._unqueue(entry)
         if shares and shares[0][0] is head and head.waiting:
@@ -178,14 +181,13 @@ class RequestQueue:
 
     def _take_share(self, entry: QueuedRequest, room: int) -> Share:
         """Take up to `room` items of a request that have not begun; called with the lock held."""
-        begin, count = entry.begun, min(entry.waiting, room)
+        before, items = entry.waiting, entry.begin(room)
         entry.is_running = True
-        if count == entry.waiting:
+        if not entry.waiting:
             self._queue.remove(entry)
             entry.is_queued = False
-        entry.begun += count
-        self._add_waiting(-count)
-        return entry, range(begin, begin + count)
+        self._add_waiting(entry.waiting - before)
+        return entry, items
 
     # ── helpers ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -222,9 +224,9 @@ class BatchRunner:
 
     def run(self, shares: Sequence[Share]) -> None:
         """Run one batch."""
-        begun, items = time.monotonic(), sum(len(places) for _, places in shares)
-        for entry, places in shares:
-            notify(self._observe, "queue", begun - entry.entered, len(places))
+        begun, items = time.monotonic(), sum(len(items_of) for _, items_of in shares)
+        for entry, items_of in shares:
+            notify(self._observe, "queue", begun - entry.entered, sum(entry.places[at] for at in items_of))
         try:
             first, _ = shares[0]  # all of them have the same index and rater
             first.require_unchanged_files()
@@ -249,7 +251,7 @@ class BatchRunner:
             entry.end(error=error)
         else:
             entry.end(answer)
-            notify(self._observe, "score", time.perf_counter() - begun, entry.size)
+            notify(self._observe, "score", time.perf_counter() - begun, entry.places[0])
 
     def _prepare(self, shares: Sequence[Share]) -> list[BatchItem]:
         """Return the items of a batch, ready to be rated; after a failure each request is tried alone."""
@@ -310,9 +312,15 @@ class BatchRunner:
         first, _ = piece[0]
         assert first.rater is not None
         begun = time.perf_counter()
+
+        def check() -> None:
+            """Break a piece off that turns out large, as soon as nobody waits for it."""
+            if not any(entry.is_wanted() for entry, _ in piece):
+                raise queued_requests.expired_error()
+
         try:
             requests = [request for entry, at in piece if (request := entry.to_rate[at]) is not None]
-            ratings = first.rater.rate(requests, first.settings)
+            ratings = first.rater.rate(requests, first.settings, check=check)
         except Exception as error:  # noqa: BLE001  the waiting request raises it
             self._rate_separately(piece, error)
             return
@@ -368,7 +376,7 @@ class Batcher:
         self._cache = ReferenceCache(serve.held_references_mib * MIB)
         self._runner = BatchRunner(observe)
         self._guard = threading.RLock()  # of all queues
-        self._batches, self._long = self._queues = tuple(
+        self._batches, self._calls, self._long = self._queues = tuple(
             RequestQueue(
                 name,
                 self._serve,
@@ -377,7 +385,7 @@ class Batcher:
                 max_batch=serve.batch_items,
                 waiting_changed=self._report_waiting,
             )
-            for name in ("batches", "long work")
+            for name in ("batches", "scores", "long work")
         )
         for queue in self._queues:
             queue.thread.start()
@@ -492,7 +500,8 @@ class Batcher:
 
     async def _submit(self, entry: queued_requests.QueuedRequest) -> Any:
         """Queue a request and return its answer; Expired at the deadline, whatever the thread does then."""
-        queue = self._long if entry.is_long else self._batches
+        is_call = isinstance(entry, queued_requests.QueuedCall)
+        queue = self._long if entry.is_long else self._calls if is_call else self._batches
         try:
             if not entry.is_wanted():
                 raise queued_requests.expired_error()
@@ -523,10 +532,10 @@ class Batcher:
         shares = queue.take_batch()
         if not shares:
             return False
-        begun, items = time.monotonic(), sum(len(places) for _, places in shares)
+        begun, taken = time.monotonic(), sum(entry.places[at] for entry, items in shares for at in items)
         self._runner.run(shares)
         queue.finish_batch()
-        queue.record_time(time.monotonic() - begun, items)
+        queue.record_time(time.monotonic() - begun, taken)
         return True
 
 

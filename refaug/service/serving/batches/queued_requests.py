@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
@@ -14,7 +15,7 @@ from refaug.core.records import Item
 from refaug.rater.language_coverage import Coverage
 from refaug.rater.rating import Rater, RatingRequest
 from refaug.rater.rating_settings import RatingSettings
-from refaug.scoring.augmentation import own_texts, with_ratings
+from refaug.scoring.augmentation import own_texts, rating_units, search_units, with_ratings
 from refaug.scoring.settings import AugmentSettings
 from refaug.service.serving.batches.reference_cache import ReferenceCache
 from refaug.service.serving.versions.leases import Lease
@@ -24,6 +25,9 @@ from refaug.service.serving.versions.leases import Lease
 log = logging.getLogger(__name__)
 
 _SMOOTHING: Final = 0.3  # weight of the newest measurement in a moving average
+# A place in the queue is one item searched and rated, which takes milliseconds: fifteen short candidates are read.
+UNITS_PER_ITEM: Final = 2_500
+RATING_UNITS_PER_ITEM: Final = 50_000
 
 
 class StageObserver(Protocol):
@@ -99,11 +103,13 @@ class ItemScoring(Protocol[T_co]):
 class QueuedRequest:
     """A request in the queue: its items, how many of them have begun, and its results."""
 
-    def __init__(self, lease: Lease | None, size: int, deadline: float, key: Hashable) -> None:
+    def __init__(self, lease: Lease | None, places: Sequence[int], deadline: float, key: Hashable) -> None:
         self.key = key  # requests with equal keys share a batch; without a key, it runs alone
-        self.size, self.deadline = size, deadline
+        self.places, self.deadline = places, deadline  # of the queue, that each item takes by its size
+        self.size = size = len(places)
         self.entered = time.monotonic()
         self.begun = 0  # number of items; the others wait
+        self.waiting = sum(places)  # the places of items that have not begun
         self.is_queued = False
         self.is_long = False  # it would delay all others
         self.is_running = False  # some of its items are in the current batch
@@ -114,10 +120,14 @@ class QueuedRequest:
         self._results: list[Any] = [None] * size
         self._missing = size
 
-    @property
-    def waiting(self) -> int:
-        """The number of items that have not begun."""
-        return self.size - self.begun
+    def begin(self, room: int) -> range:
+        """Return the next items that have room, at least one, which begin now."""
+        begin, taken = self.begun, 0
+        while self.begun < self.size and (self.begun == begin or taken + self.places[self.begun] <= room):
+            taken += self.places[self.begun]
+            self.begun += 1
+        self.waiting -= taken
+        return range(begin, self.begun)
 
     def is_wanted(self) -> bool:
         """Return whether a client still waits; a request past its deadline ends now with Expired."""
@@ -191,7 +201,8 @@ class QueuedRating(RatableRequest):
     def __init__(
         self, lease: Lease, requests: Sequence[RatingRequest], settings: RatingSettings, deadline: float
     ) -> None:
-        super().__init__(lease, len(requests), deadline, (hash(settings), "rate", id(lease.rater), settings))
+        places = [_places(0, request.units) for request in requests]
+        super().__init__(lease, places, deadline, (hash(settings), "rate", id(lease.rater), settings))
         self.to_rate, self.settings, self.rater = list(requests), settings, lease.rater
 
     def result(self, at: int, ratings: Sequence[float]) -> list[float]:
@@ -219,7 +230,8 @@ class QueuedAugmentation(RatableRequest):
         self.items, self.settings, self.index = lookup.missing_items(), settings, lease.index
         self.rater = lease.rater if settings.needs_rater else None
         key = (hash(settings), "augment", id(self.index), id(self.rater), settings)
-        super().__init__(lease, len(self.items), deadline, key)
+        places = [_places(search_units(item), rating_units(item, settings)) for item in self.items]
+        super().__init__(lease, places, deadline, key)
         self.coverages = [Coverage()] * len(self.items)  # how the rater's pieces cover each item's texts
         self.to_rate = [None] * len(self.items)
         self._lookup, self._scoring, self._observe = lookup, scoring, observe
@@ -253,8 +265,13 @@ class QueuedCall(QueuedRequest):
     def __init__(
         self, work: Callable[[], Any], lease: Lease | None, items: int, deadline: float, *, is_long: bool = False
     ) -> None:
-        super().__init__(lease, max(1, items), deadline, None)
+        super().__init__(lease, [max(1, items)], deadline, None)
         self.work, self.is_long = work, is_long
+
+
+def _places(search: float, rating: float) -> int:
+    """Return the places of the queue that an item takes: one is an ordinary item, searched and rated."""
+    return max(1, math.ceil(search / UNITS_PER_ITEM), math.ceil(rating / RATING_UNITS_PER_ITEM))
 
 
 def expired_error(retry_after_s: float = 1.0) -> Expired:

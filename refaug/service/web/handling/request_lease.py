@@ -86,6 +86,10 @@ class DeadlineProgress:
     def advance(self, amount: int) -> None:
         """Check the deadline."""
         del amount
+        self.check()
+
+    def check(self) -> None:
+        """Raise where the client has left, or at the deadline; networks call it between pieces of their work."""
         if self.is_given_up:
             raise Interrupted("the client disconnected before the answer was ready")
         if time.monotonic() > self._deadline:

@@ -28,6 +28,7 @@ from refaug.scoring.score_files.score_file import sealed
 from refaug.scoring.scores import Evaluation, percent
 from refaug.scoring.settings import find_preset
 from refaug.service import prometheus_figures
+from refaug.service.serving.batches.queued_requests import UNITS_PER_ITEM
 from refaug.service.serving.versions.leases import Lease
 from refaug.service.web import scoring_limits
 from refaug.service.web.answers import large_json_response
@@ -203,7 +204,7 @@ class ScoreRequest:
 
     @property
     def _scored(self) -> float:
-        return sum(self.units.values()) / scoring_limits.UNITS_PER_ITEM
+        return sum(self.units.values()) / UNITS_PER_ITEM
 
     @property
     def _drawn(self) -> float:

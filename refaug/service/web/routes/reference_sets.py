@@ -38,6 +38,7 @@ from refaug.scoring.scores import ReplyForm
 from refaug.service import prometheus_figures
 from refaug.service.scopes import Scope
 from refaug.service.server_settings import ServeSettings
+from refaug.service.serving.batches.queued_requests import UNITS_PER_ITEM
 from refaug.service.serving.sets.held_set import HeldSet
 from refaug.service.serving.sets.set_scoring import SetRequest, UnknownItems, score_set, statistics_of
 from refaug.service.web import scoring_limits
@@ -126,7 +127,7 @@ class SetScoring:
         units = self._units(held)
         scoring_limits.require_units(units, self._serve)
         drawn = self.replies * len(units) * self.options.draws / _DRAWN_ROWS_PER_ITEM
-        worth = sum(units.values()) / scoring_limits.UNITS_PER_ITEM + drawn
+        worth = sum(units.values()) / UNITS_PER_ITEM + drawn
         return max(1, min(math.ceil(worth), self._serve.queue_items))
 
     def _units(self, held: HeldSet) -> Mapping[str, float]:

@@ -31,6 +31,7 @@ from refaug.scoring.settings import AugmentSettings
 from refaug.service.server_settings import ServeSettings
 from refaug.service.serving.batches import batcher
 from refaug.service.serving.batches.batcher import Batcher
+from refaug.service.serving.batches.queued_requests import QueuedCall
 from refaug.service.serving.batches.reference_cache import ReferenceCache
 from refaug.service.serving.versions.leases import Lease
 from refaug.service.serving.versions.open_versions import OpenVersions
@@ -110,12 +111,12 @@ class Listener:
             raise ValueError("poisoned search")
         return self._tools.index.search(pairs, settings)
 
-    def rate(self, asked: Sequence[RatingRequest], settings: RatingSettings) -> list[list[float]]:
+    def rate(self, asked: Sequence[RatingRequest], settings: RatingSettings, **checks: Any) -> list[list[float]]:
         self.rated.append([one.utterance for one in asked])
         self.at_rating(len(self.rated))
         if self.poisoned_rating and any(one.utterance == POISON for one in asked):
             raise ValueError("poisoned rating")
-        return self._tools.rater.rate(asked, settings)
+        return self._tools.rater.rate(asked, settings, **checks)
 
     def coverage(self, texts: Sequence[str]) -> Any:
         return self._tools.rater.coverage(texts)
@@ -153,13 +154,21 @@ async def busy(batcher: Batcher, items: int = 1) -> AsyncIterator[None]:
         begun.set()
         assert may_end.wait(WAIT_S)
 
-    holding = asyncio.ensure_future(batcher.run(hold, items=items, deadline=soon()))
-    await until(begun.is_set)
+    queues = [batcher._long] if items > batcher._max_batch else [batcher._batches, batcher._calls]
+    held = [admitted(queue, hold, items) for queue in queues]
+    await until(lambda: begun.is_set() and not batcher.waiting())
     try:
         yield
     finally:
         may_end.set()
-        await holding
+        await asyncio.gather(*held)
+
+
+def admitted(queue: batcher.RequestQueue, work: Callable[[], None], items: int = 1) -> asyncio.Future[Any]:
+    """What a piece of work gives that waits in this queue."""
+    call = QueuedCall(work, None, items, soon())
+    queue.admit(call)
+    return call.future
 
 
 async def until(is_so: Callable[[], bool]) -> None:
@@ -178,8 +187,8 @@ async def begin(batcher: Batcher, work: Coroutine[Any, Any, T]) -> asyncio.Task[
 
 
 async def settled(batcher: Batcher) -> None:
-    """Until the thread is through with all that came before."""
-    await batcher.run(lambda: None, items=1, deadline=soon())
+    """Until the threads are through with all that came before."""
+    await asyncio.gather(*(admitted(queue, lambda: None) for queue in (batcher._batches, batcher._calls)))
 
 
 # ── answers ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -386,7 +395,7 @@ def test_the_queue_takes_so_many_items_and_not_one_more(listener: Listener) -> N
             async with busy(batcher):
                 four, five = await begin(batcher, ask(*range(4))), await begin(batcher, ask(*range(10, 15)))
                 assert batcher.waiting() == 9
-                batcher._batches.item_s = 0.5
+                batcher._batches.place_s = 0.5
                 with pytest.raises(Overloaded) as caught:
                     await ask(20, 21)
                 assert caught.value.message == "9 items wait already, and at most 10 may"
@@ -395,13 +404,13 @@ def test_the_queue_takes_so_many_items_and_not_one_more(listener: Listener) -> N
                 assert batcher.waiting() == 10
                 with pytest.raises(Overloaded):
                     await ask(30)
-                with pytest.raises(Overloaded):
-                    await batcher.run(lambda: None, items=0, deadline=soon())
-                with pytest.raises(TooLarge, match="11 items at once never fit into the queue of 10"):
+                with pytest.raises(
+                    TooLarge, match="11 items that take 11 places by their sizes never fit into the queue of 10"
+                ):
                     await ask(*range(40, 51))
                 five.cancel()
                 await until(lambda: batcher.waiting() == 5)
-                batcher._batches.item_s = 0.001
+                batcher._batches.place_s = 0.001
                 with pytest.raises(Overloaded) as caught:
                     await ask(*range(60, 66))
                 assert caught.value.retry_after_s == 1.0
@@ -460,6 +469,97 @@ def test_small_work_that_may_take_long_is_long_work() -> None:
     asyncio.run(asking())
 
 
+def test_scores_that_need_no_search_wait_for_no_batch() -> None:
+    async def asking() -> None:
+        async with batching() as batcher:
+            may_end = threading.Event()
+            rating = admitted(batcher._batches, lambda: None if may_end.wait(WAIT_S) else pytest.fail("it waits"))
+            assert await batcher.run(lambda: "scores", items=1, deadline=soon()) == "scores"
+            assert not rating.done()
+            may_end.set()
+            await rating
+
+    asyncio.run(asking())
+
+
+def many_of(golds: int, candidates: int) -> RatingRequest:
+    """A test pair whose golds and candidates make it a large one."""
+    texts = [f"{text} {number}" for number, text in enumerate(TEXTS * 20)]
+    return RatingRequest(
+        utterance="how", golds=tuple(texts[:golds]), candidates=tuple(Reference(text=one) for one in texts[:candidates])
+    )
+
+
+def test_ratings_take_places_by_golds_candidates_and_lengths(listener: Listener) -> None:
+    async def asking() -> None:
+        async with batching(queue_items=200) as batcher, busy(batcher):
+            small = await begin(
+                batcher, batcher.rate(listener.lease(), [asked_of(4)], RatingSettings(), deadline=soon())
+            )
+            assert batcher.waiting() == 1
+            large = await begin(
+                batcher, batcher.rate(listener.lease(), [many_of(20, 1_000)], RatingSettings(), deadline=soon())
+            )
+            assert 100 < batcher.waiting() < 150  # 20,000 pairs of 250 units, at 50,000 a place
+            with pytest.raises(TooLarge, match="never fit into the queue of 200"):
+                await batcher.rate(listener.lease(), [many_of(1_000, 1_000)], RatingSettings(), deadline=soon())
+            small.cancel()
+            large.cancel()
+
+    asyncio.run(asking())
+
+
+def test_a_large_rating_ends_between_its_pieces_when_its_client_has_left(listener: Listener, tools: Tools) -> None:
+    rated = list[int]()
+
+    class Watched:
+        unfamiliar, spec = tools.rater.unfamiliar, "watched"
+
+        def rate(self, asked: Sequence[RatingRequest], settings: RatingSettings, *, check: Callable[[], None]) -> Any:
+            def look() -> None:
+                rated.append(len(rated))
+                if len(rated) == 3:
+                    leave()
+                check()
+
+            return tools.rater.rate(asked, settings, check=look)
+
+    made: Any = Watched()
+    leave: Callable[[], None]
+
+    async def asking() -> None:
+        nonlocal leave
+        loop = asyncio.get_running_loop()
+        async with batching() as batcher:
+            asked = asyncio.ensure_future(
+                batcher.rate(Lease(index=None, rater=made), [many_of(40, 100)], RatingSettings(), deadline=soon())
+            )
+
+            def hang_up() -> None:
+                loop.call_soon_threadsafe(asked.cancel)
+                end = soon()
+                while not asked.done() and time.monotonic() < end:
+                    time.sleep(0.001)
+
+            leave = hang_up
+            with pytest.raises(asyncio.CancelledError):
+                await asked
+            await settled(batcher)
+
+    asyncio.run(asking())
+    assert len(rated) == 3  # of more than thirty
+
+
+def test_a_request_in_pieces_is_rated_as_in_one_go(tools: Tools) -> None:
+    asked = [asked_of(number) for number in range(30)] + [many_of(19, 37)]
+    looks = list[None]()
+    for settings in (RatingSettings(), RatingSettings(combine="max")):
+        in_pieces = tools.rater.rate(asked, settings, check=lambda: looks.append(None))
+        for own, whole in zip(in_pieces, tools.rater.rate(asked, settings), strict=True):
+            assert own == pytest.approx(whole, abs=CLOSE)
+    assert len(looks) > 2 * (3 * 3)  # the last one: three parts of golds, three of candidates
+
+
 def test_at_the_end_long_work_is_done_too_or_sent_away() -> None:
     begun, may_end = threading.Event(), threading.Event()
 
@@ -497,11 +597,11 @@ def test_how_long_to_wait_is_what_items_have_taken_times_those_that_wait(listene
             assert batches.estimate_wait_s() == 1.0
             await batcher.augment(listener.lease(), items_of(1, 2), PLAIN, deadline=soon())
             await settled(batcher)
-            assert 0 < batches.item_s < WAIT_S
-            batches.item_s, batches.waiting = 0.25, 100
+            assert 0 < batches.place_s < WAIT_S
+            batches.place_s, batches.waiting = 0.25, 100
             assert batches.estimate_wait_s() == 25.0
             batches.waiting = 4_000
-            batches.item_s = 10.0
+            batches.place_s = 10.0
             assert batches.estimate_wait_s() == 600.0
             batches.waiting = 0
 
@@ -861,10 +961,10 @@ def test_callback_on_references_runs_in_the_batch_thread_in_the_same_turn(
             await settled(batcher)
 
     asyncio.run(asking())
-    assert threads == ["batches"] * 2
+    assert threads == ["batches", "scores" if mib else "batches"]
     first = [("queue", 2), ("search", 2), ("score", 2), ("rate", 2)]
     assert sorted(told[:4]) == sorted(first)
-    assert sorted(told[4:-2]) == sorted(first if mib == 0 else [("queue", 2), ("score", 2)])
+    assert sorted(told[4:-4]) == sorted(first if mib == 0 else [("queue", 2), ("score", 2)])
 
 
 def test_what_cannot_be_made_of_the_references_is_the_requests_own_trouble(listener: Listener) -> None:
@@ -909,12 +1009,12 @@ def test_every_stage_is_told_with_its_items(listener: Listener) -> None:
             await settled(batcher)
 
     asyncio.run(asking())
-    assert told == [
-        ("queue", 1), ("score", 1),
+    calls = [("queue", 1), ("score", 1)]
+    assert [one for one in told if one not in calls] == [
         ("queue", 2), ("queue", 2), ("search", 4), ("rate", 3),  # one has no utterance
-        ("queue", 1), ("rate", 1),
-        ("queue", 1), ("score", 1),
+        ("rate", 1),
     ]  # fmt: skip
+    assert [told.count(one) for one in calls] == [5, 4]  # ratings wait, and are no scores
 
 
 def test_a_figure_that_cannot_be_counted_costs_nobody_the_answer(listener: Listener, tools: Tools) -> None:

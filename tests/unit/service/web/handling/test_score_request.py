@@ -106,7 +106,7 @@ def test_a_reply_that_a_network_is_asked_about_costs_more(tmp_path: Path) -> Non
     asked = {"items": 64, "replies": 50}
     plain, judged = (work_of(tmp_path, **asked, metrics=[name]) for name in ("multi-bleu", "rater"))
     assert (plain.cost, plain.is_small) == (68, False)
-    assert (judged.cost, judged.is_small) == (324, False)
+    assert (judged.cost, judged.is_small) == (516, False)
 
 
 def long_work(folder: Path, characters: int, pairs: int, **asked: Any) -> ScoreRequest:
@@ -129,7 +129,7 @@ def test_turns_cost_where_a_metric_reads_them(tmp_path: Path) -> None:
     silent, told = (long_work(tmp_path, 10, 1, metrics=["bleu", "rater"]) for _ in range(2))
     told.items = [replace(item, turns=("a " * 500,)) for item in told.items]
     more = {name: told.units[name] - silent.units[name] for name in told.units}
-    assert more == {"bleu": 0, "rater": pytest.approx(1_000 + 5)}
+    assert more == {"bleu": 0, "rater": pytest.approx(1_000 + 250 + 50 * (256 - 10))}
 
 
 def test_an_explanation_costs_the_scores_without_each_reference(tmp_path: Path) -> None:
