@@ -111,7 +111,7 @@ class Rater(ABC):
     def _rate_piece(
         self, requests: Sequence[RatingRequest], settings: RatingSettings, check: Callable[[], None]
     ) -> list[list[float]]:
-        """Rate some requests at once, or one that is large in parts of its golds and candidates."""
+        """Rate some requests at once; a large request alone, in parts of its golds and candidates."""
         check()
         request = requests[0]
         if len(requests) > 1 or request.units <= _PIECE:
@@ -199,7 +199,7 @@ class PieceRater(Rater):
 
 
 def _pieces(requests: Sequence[RatingRequest]) -> Iterator[list[RatingRequest]]:
-    """Yield requests that are a piece together, or one that is more than a piece."""
+    """Yield requests that are a piece together; a larger request is yielded alone."""
     piece, units = list[RatingRequest](), 0
     for request in requests:
         if piece and units + request.units > _PIECE:

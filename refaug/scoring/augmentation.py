@@ -99,21 +99,22 @@ def augmented_batches(
         yield [next(augmented) if isinstance(one, Item) else one for one in batch], coverage
 
 
-def search_units(item: Item) -> float:
+def search_units(test_item: Item) -> float:
     """Return an upper bound of the work of a search, in the units of metrics, by the lengths of the item's texts."""
-    return 0.4 * (len(item.utterance or "") + sum(len(reference.text) for reference in item.references))
+    return 0.4 * (len(test_item.utterance or "") + sum(len(reference.text) for reference in test_item.references))
 
 
-def rating_units(item: Item, settings: AugmentSettings) -> int:
+def rating_units(test_item: Item, settings: AugmentSettings) -> int:
     """Return an upper bound of the work of rating its references; those that are found are taken for short ones."""
     if not settings.needs_rater:
         return 0
-    utterance, golds = item.utterance or "", [one for one in item.references if one.source is Origin.GOLD]
+    utterance = test_item.utterance or ""
+    golds = [reference for reference in test_item.references if reference.source is Origin.GOLD]
     rated = golds if settings.gold == "rated" else ()
     parrot = (Reference(text=utterance),) if settings.parrot == "rated" else ()
-    own = RatingRequest(utterance=utterance, golds=tuple(one.text for one in golds), candidates=(*rated, *parrot))
-    found = settings.k if settings.weights == "rated" else 0
-    return own.units + found * (TRIPLET_UNITS * max(1, len(golds)) + _FOUND_UNITS)
+    own = RatingRequest(utterance=utterance, golds=tuple(gold.text for gold in golds), candidates=(*rated, *parrot))
+    retrieved_count = settings.k if settings.weights == "rated" else 0
+    return own.units + retrieved_count * (TRIPLET_UNITS * max(1, len(golds)) + _FOUND_UNITS)
 
 
 def require_preset_index(index: ReferenceIndex, settings: AugmentSettings) -> None:

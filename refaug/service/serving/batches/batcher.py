@@ -314,7 +314,7 @@ class BatchRunner:
         begun = time.perf_counter()
 
         def check() -> None:
-            """Break a piece off that turns out large, as soon as nobody waits for it."""
+            """Stop a piece that turns out large as soon as its clients have left."""
             if not any(entry.is_wanted() for entry, _ in piece):
                 raise queued_requests.expired_error()
 
@@ -532,10 +532,10 @@ class Batcher:
         shares = queue.take_batch()
         if not shares:
             return False
-        begun, taken = time.monotonic(), sum(entry.places[at] for entry, items in shares for at in items)
+        begun, place_count = time.monotonic(), sum(entry.places[at] for entry, items in shares for at in items)
         self._runner.run(shares)
         queue.finish_batch()
-        queue.record_time(time.monotonic() - begun, taken)
+        queue.record_time(time.monotonic() - begun, place_count)
         return True
 
 

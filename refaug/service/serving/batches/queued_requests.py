@@ -122,11 +122,11 @@ class QueuedRequest:
 
     def begin(self, room: int) -> range:
         """Return the next items that have room, at least one, which begin now."""
-        begin, taken = self.begun, 0
-        while self.begun < self.size and (self.begun == begin or taken + self.places[self.begun] <= room):
-            taken += self.places[self.begun]
+        begin = self.begun
+        while self.begun < self.size and (self.begun == begin or self.places[self.begun] <= room):
+            room -= self.places[self.begun]
+            self.waiting -= self.places[self.begun]
             self.begun += 1
-        self.waiting -= taken
         return range(begin, self.begun)
 
     def is_wanted(self) -> bool:
