@@ -39,7 +39,7 @@ KEPT: Final = {"64 KiB": 3, "1 MiB": 2, LARGEST: 1}  # bodies of each size that 
 METRICS: Final = (
     "bleu", "multi-bleu", "delta-bleu", "rouge-1", "rouge-2", "rouge-l", "rouge-lsum", "chrf", "chrf++", "chrf:char=10",
     "ter", "cider", "nist", "meteor", "average:vectors=glove", "extrema:vectors=glove", "greedy:vectors=glove",
-    "rater:rater=base", "length", "distinct",
+    "rater:model=base", "length", "distinct",
 )  # fmt: skip
 IDLE_REQUESTS: Final = 50
 QUIET_S: Final = 0.3  # that the server rests between two bodies
