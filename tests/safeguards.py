@@ -12,6 +12,7 @@ import re
 import signal
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
 
@@ -24,6 +25,11 @@ SLOW_CALL_S = 300
 POSTGRESQL = pytest.param("postgresql", marks=pytest.mark.machine)  # of fixtures that run on both databases
 
 _running: list[pytest.Item] = []
+
+
+def needs_extra(name: str) -> pytest.MarkDecorator:
+    """Return the mark of a test of the core that shows how an extra works with it: without the extra it is skipped."""
+    return pytest.mark.skipif(find_spec(f"refaug.extras.{name}") is None, reason=f"refaug.extras.{name} was removed")
 
 
 def restore_signals() -> None:

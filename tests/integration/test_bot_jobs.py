@@ -12,13 +12,13 @@ import pytest
 from endpoints import Received, Sent, endpoint, vllm
 from engines import TEXTS
 from refusals import refusing
+from safeguards import needs_extra
 from serving import client_of, migrated, small_home
 from starlette.testclient import TestClient
 
 from refaug.core.errors import BadInput, Conflict, Interrupted, NotFound
 from refaug.core.home import Settings
 from refaug.core.progress import Silent
-from refaug.extras.conversations.selfplay.stored import open_self_play, self_play_versions
 from refaug.service.bots.bot_store import BotStore
 from refaug.service.database.database import Database
 from refaug.service.database.row_ids import new_row_id
@@ -231,6 +231,7 @@ def played(home: Settings, name: str, version: str) -> bytes:
     return (home.home / "self-plays" / name / version / "conversations.jsonl").read_bytes()
 
 
+@needs_extra("conversations")
 def test_self_play_of_a_job_is_that_of_the_command_also_after_a_stop(home: Settings, home_at: Any) -> None:
     order = {"kind": "self-play", "bots": [C_BM25, "retrieval:chat,k=5"], "start": "log:chat", "seed": 3}
     order |= {"conversations": 12, "turns": 4, "batch": 4, "check_log": "chat"}
@@ -250,7 +251,10 @@ def test_self_play_of_a_job_is_that_of_the_command_also_after_a_stop(home: Setti
     assert [figures["replies"] for figures in result["latency"].values()] == [48, 48]
 
 
+@needs_extra("conversations")
 def test_old_self_plays_are_removed_but_none_that_is_published_or_held(home: Settings, client: TestClient) -> None:
+    from refaug.extras.conversations.selfplay.stored import open_self_play, self_play_versions  # noqa: PLC0415
+
     put(home, "fixed", {"kind": "replay", "replies": ["Hello.", "So?"]})
     order = {"kind": "self-play", "bots": ["fixed"], "name": "alone", "conversations": 2, "turns": 2}
     versions = [run(home, Stopping(), new_row_id(), **order, seed=seed)["version"] for seed in range(4)]
@@ -270,6 +274,7 @@ def test_old_self_plays_are_removed_but_none_that_is_published_or_held(home: Set
             run(home, Stopping(), new_row_id(), **{**collect, "artefact": artefact, "name": "absent"})
 
 
+@needs_extra("conversations")
 def test_self_play_starts_from_an_upload(home: Settings, client: TestClient) -> None:
     sent = client.post("/v1/uploads?name=starts.txt", content=b"one\ntwo\nthree\n", headers=BYTES).json()
     put(home, "fixed", {"kind": "replay", "replies": ["Hello.", "So?"], "cycle": True})
@@ -286,6 +291,7 @@ def test_self_play_starts_from_an_upload(home: Settings, client: TestClient) -> 
     assert f"self-play alone@{job['result']['version']}" in [entry["subject"] for entry in acts]
 
 
+@needs_extra("conversations")
 def test_what_an_order_names_is_looked_up_before_it_waits_and_only_admin_may_order(home: Settings) -> None:
     put(home, "fixed", {"kind": "replay", "replies": ["Hello."]})
     database = Database.open(home)

@@ -16,6 +16,7 @@ import orjson
 import pytest
 from integration.conftest import Home, Result
 from plain_bleu import PlainBleu, PlainReference
+from safeguards import needs_extra
 from scipy import stats
 from sentencepiece import SentencePieceProcessor
 
@@ -26,8 +27,6 @@ from refaug.core.home import Settings
 from refaug.core.records import Reference
 from refaug.core.text.normalisation import normalise
 from refaug.core.vectors.word_vectors import open_word_vectors
-from refaug.extras.reproduction.material.rated_sets import ProofSet, read_rated, token_jaccard, word_sets
-from refaug.extras.reproduction.material.reference_kinds import Pool, ReplySample
 from refaug.logs.store import StoredLog
 from refaug.metrics.signature import Signature
 from refaug.rater.nn.checkpoint import read_manifest
@@ -362,7 +361,16 @@ def test_lengths_in_agreement_are_counted_in_words(ready: Home, items: Path) -> 
 # ── what the proof does with rated replies ────────────────────────────────────────────────────────────────────────────
 
 
+@needs_extra("reproduction")
 def test_the_proof_counts_draws_and_compares_by_words(ready: Home, items: Path, tmp_path: Path) -> None:
+    from refaug.extras.reproduction.material.rated_sets import (  # noqa: PLC0415
+        ProofSet,
+        read_rated,
+        token_jaccard,
+        word_sets,
+    )
+    from refaug.extras.reproduction.material.reference_kinds import Pool, ReplySample  # noqa: PLC0415
+
     one = ProofSet.of("talk", read_rated(items))
     assert one.lengths.tolist() == [len(words(reply)) for reply in one.replies]
     references = tmp_path / "augmented.jsonl"

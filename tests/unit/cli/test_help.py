@@ -10,10 +10,10 @@ import pytest
 from refaug.cli import main as cli
 from refaug.cli.command_tree import HELP_ALL, command_at
 from refaug.cli.commands import COMMANDS, ENTRIES, EntryPanel
-from refaug.core.installation import BUILT_IN
 from refaug.core.installation import COMMANDS as REGISTERED
+from refaug.core.installation import registered
 
-ALL = {**COMMANDS, **BUILT_IN[REGISTERED]}
+ALL = {**COMMANDS, **registered(REGISTERED)}
 LONG = [path for path in ALL if any(option.hidden for option in command_at(path).params)]
 
 

@@ -11,13 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from indexes import built, home_of, pairs_of
+from safeguards import needs_extra
 
 from refaug.bots.replier import BotReply, ReplyRequest
 from refaug.bots.stored.opening import StoredBotSources, draw_by_similarity, open_stored
 from refaug.bots.stored.specification import StoredBot
 from refaug.core.records import Item
-from refaug.extras.conversations.selfplay.playing import SelfPlayStart, play
-from refaug.extras.conversations.selfplay.rules import SelfPlayRules
 from refaug.indexer.search.search_settings import SearchSettings
 
 RESPONSES = ("at the market", "by the old mill", "from my aunt", "in the north", "near the station", "over the bridge")
@@ -61,8 +60,12 @@ def test_retrieval_gives_none_of_its_last_three_replies_again(index) -> None:
     )
 
 
+@needs_extra("conversations")
 @pytest.mark.parametrize("rules", ["plain", "published"])
 def test_own_replies_count_also_where_self_play_cuts_what_bots_see(index, rules: Any) -> None:
+    from refaug.extras.conversations.selfplay.playing import SelfPlayStart, play  # noqa: PLC0415
+    from refaug.extras.conversations.selfplay.rules import SelfPlayRules  # noqa: PLC0415
+
     played_by = SelfPlayRules(turns=12, context=1, rules=rules)
     start = SelfPlayStart(number=0, turns=("where tea",))
     retrieving = opened({"kind": "retrieval", "index": "chat", "mode": "embedding-utterance"}, index)

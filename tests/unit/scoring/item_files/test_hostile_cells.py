@@ -9,12 +9,10 @@ from typing import Any
 import orjson
 import pytest
 from refusals import refusing
+from safeguards import needs_extra
 
 import refaug
 from refaug.core.errors import BadInput, RefaugError
-from refaug.extras.conversations.options import ConversationColumns
-from refaug.extras.conversations.reading import BadConversation
-from refaug.extras.conversations.talks import conversations_in
 from refaug.scoring.item_files import InputFile, ItemFiles, preview
 from refaug.tables.table_request import TableRequest
 
@@ -105,8 +103,13 @@ def test_a_row_that_no_program_exports_costs_itself_or_names_the_file(
         counts_of(tmp_path / "alone.json", json.dumps([{**good, **wrong}]).encode())
 
 
+@needs_extra("conversations")
 @pytest.mark.parametrize("turns", CELLS)
 def test_a_conversation_that_cannot_be_held_costs_its_row_alone(tmp_path: Path, turns: str) -> None:
+    from refaug.extras.conversations.options import ConversationColumns  # noqa: PLC0415
+    from refaug.extras.conversations.reading import BadConversation  # noqa: PLC0415
+    from refaug.extras.conversations.talks import conversations_in  # noqa: PLC0415
+
     path = tmp_path / "chats.csv"
     good = "[{'role': 'user', 'text': 'hi'}, {'role': 'bot', 'text': 'hey'}]"
     path.write_text(f"id;bot;turns;score\n1;b;{good};3\n2;b;{turns};3\n3;b;{good};²\n", encoding="utf-8")
