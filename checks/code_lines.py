@@ -2,9 +2,11 @@
 
 python checks/code_lines.py refaug clients/python/src
 python checks/code_lines.py --page docs/architecture.md [--check]
+python checks/code_lines.py --equal
 
 The second form writes the code lines of each room and extra into the page, in hundreds; with `--check` it fails where
-one is more than a tenth away from the page's.
+one is more than a tenth away from the page's. The third counts the lines that serve what commit a066e4f could do, of
+refaug and the client: all but whole modules whose capability it did not have; new ones inside other modules stay in.
 
 A room is a folder that lies directly in the package of a named tree; the package's own modules are counted under its
 name. Lines of imports are those of all import statements, also inside functions; their share is that of all lines.
@@ -149,10 +151,49 @@ def _by_size(entry: tuple[str, int]) -> int:
     return -entry[1]
 
 
+_BEFORE: Final = (
+    121_365  # lines of bots cli core evaluation indexer library logs metrics rater service and the client then
+)
+_NEW: Final = (
+    "agreement/rater_report/seeds.py",
+    "cli/everyday.py",
+    "core/artefacts/packaged_files.py",
+    "core/vectors/static_model.py",
+    "extras/reproduction/recommended.py",
+    "extras/studies/participation/signed_links.py",
+    "library/everyday.py",
+    "logs/everyday.py",
+    "metrics/costs.py",
+    "metrics/embeddings/recommended.py",
+    "metrics/embeddings/reply_guards.py",
+    "metrics/packages/*.py",
+    "rater/dual/*.py",
+    "rater/frozen/*.py",
+    "scoring/metric_setup/calibration.py",
+    "scoring/metric_setup/constant_search.py",
+    "service/database/row_seals.py",
+    "service/database/stored_cells.py",
+    "service/web/scoring_limits.py",
+)
+
+
+def print_equal() -> int:
+    """Print how many lines there are for what commit a066e4f could do, beside its lines."""
+    folders = (_ROOT / "refaug", _ROOT / "clients/python/src")
+    lines = sum((sum(count_rooms(folder).values(), CodeLines()) for folder in folders), CodeLines()).code
+    modules = [path for pattern in _NEW for path in folders[0].glob(pattern)]
+    new = sum(CodeLines.of(path.read_text("utf-8")).code for path in modules)
+    print(f"{lines:,} lines, {new:,} of them in {len(modules)} modules of new capability: {lines - new:,} for what")
+    print(f"a066e4f did with {_BEFORE:,}, {(lines - new) / _BEFORE - 1:+.1%}")
+    return 0
+
+
 def main(trees: list[str]) -> int:
     """Print the counts of the trees; 2 where none is named or one has no package."""
     if trees[:1] == ["--page"] and len(trees) > 1:
         return write_page(Path(trees[1]), checks="--check" in trees)
+    if trees == ["--equal"]:
+        return print_equal()
     rooms: dict[str, CodeLines] = {}
     for tree in trees:
         counts = count_rooms(Path(tree))
