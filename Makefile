@@ -88,7 +88,7 @@ test: $(VENV)/.installed
 
 test-all: $(VENV)/.installed $(VENV)-cluster/.installed $(VENV)-cluster-jobs/.installed site
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "(slow or machine) and not faults" --ignore tests/integration/test_store_s3.py
-	$(BIN)/python tests/without_extras.py
+	$(BIN)/python tests/without_extras.py --quick
 	$(VENV)-cluster/bin/python -m pytest -p no:schemathesis -m "cluster and slow and not faults" tests/extras/cluster/integration
 	$(VENV)-cluster-jobs/bin/python -m pytest -p no:schemathesis -m cluster tests/extras/cluster/integration/test_cluster_submission.py
 
