@@ -273,3 +273,37 @@ def test_every_part_says_when_and_with_what_it_was_made() -> None:
         assert ("made on 2026-11-22 with the defaults of then" in " ".join(result["notes"][:1])) == (
             result["date"] == "2026-11-22"
         )
+
+
+def test_the_proof_names_what_a_larger_encoder_and_the_started_home_are_worth() -> None:
+    page = (ROOT / "docs" / "proof.md").read_text("utf-8")
+    [larger, started] = [
+        json.loads((ROOT / "bench" / "results" / f"{name}.json").read_text("utf-8"))
+        for name in ("larger_encoder", "everyday_home")
+    ]
+    figures = re.search(r"at (\.\d+) over the same references: (\S+ \[.*?\]) over `refaug-1`, (\S+ \[.*?\]) over", page)
+    leads = larger["lead of large"]
+    assert figures is not None
+    assert figures.groups() == (
+        _digits(larger["agreement"]["large"]["mean"]),
+        _lead(leads["small"]),
+        _lead(leads["without an index"]),
+    )
+    figures = re.search(r"has (\.\d+), less than these logs: (\S+ \[.*?\])\. .*: (\S+ \[.*?\])\.", page)
+    leads = started["lead of home of refaug start"]
+    assert figures is not None
+    assert figures.groups() == (
+        _digits(started["agreement"]["home of refaug start"]["mean"]),
+        _lead(leads["logs of the proof"]),
+        _lead(leads["without an index"]),
+    )
+
+
+def _digits(figure: float) -> str:
+    return f"{figure:.3f}".replace("0.", ".", 1)
+
+
+def _lead(lead: dict[str, float]) -> str:
+    return (
+        f"{'+' if lead['value'] > 0 else ''}{_digits(lead['value'])} [{_digits(lead['low'])}, {_digits(lead['high'])}]"
+    )
