@@ -6,13 +6,15 @@ The main names:
 - `references`: weighted references from an index
 - `Metric`: a metric with its settings.
 
-Nothing heavy is imported before the first use.
+Nothing heavy is imported before the first use. What is imported then has threads that wait asleep: `passive_waiting`
+sets their variables now.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from refaug.core.processes import passive_waiting as _passive_waiting  # noqa: F401  before any library is loaded
 from refaug.core.version import VERSION
 
 if TYPE_CHECKING:

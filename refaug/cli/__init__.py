@@ -27,10 +27,8 @@ def start() -> int:
             print(f"refaug {VERSION}")
             return 0
         from refaug.core.processes.import_path import leave_user_folders  # noqa: PLC0415
-        from refaug.core.processes.passive_waiting import wait_passively  # noqa: PLC0415
 
         leave_user_folders(sys.path, os.environ)
-        wait_passively(os.environ)
         from refaug.cli.main import main  # noqa: PLC0415
     except KeyboardInterrupt:
         print("error [interrupted]: interrupted", file=sys.stderr)

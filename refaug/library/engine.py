@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.home import Settings
 from refaug.core.processes.forking import held_over_fork
+from refaug.core.processes.passive_waiting import TORCH_SPINS
 from refaug.scoring.metric_setup.model_registry import ModelRegistry
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class _Process:
 
     engines: dict[Path, Engine]
     lock: threading.RLock
-    threads: int | None = None  # None: as many as there are cores
+    threads: int | None = 1 if TORCH_SPINS else None  # None: as many as there are cores
     parents: tuple[Any, ...] = ()  # engines of the process that this one was forked from: never used, never closed
 
 

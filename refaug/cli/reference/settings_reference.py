@@ -59,8 +59,9 @@ The processes of a server get all of them from the one that was started, and bes
 `OMP_NUM_THREADS` and its like (the cores, divided by the number of web processes) and, \
 where nothing may be written beside the code, `NUMBA_CACHE_DIR`.
 
-Every command lets the threads of numeric libraries wait asleep (`OMP_WAIT_POLICY`, `GOMP_SPINCOUNT`, \
-`KMP_BLOCKTIME`), unless these are set: threads that wait awake take the cores of whatever else runs.
+Commands and `import refaug` let the threads of numeric libraries wait asleep (`OMP_WAIT_POLICY`, `GOMP_SPINCOUNT`, \
+`KMP_BLOCKTIME`), unless `OMP_WAIT_POLICY` is set: threads that wait awake take the cores of whatever else runs. \
+Where a program imports torch first, that is too late for torch, and raters use one thread.
 """
 
 

@@ -1,23 +1,32 @@
 """How threads of numeric libraries wait for each other: asleep.
 
 By default they spin at every barrier. Where another process has work, that takes the core on which the awaited thread
-would run: a training with two threads on two busy cores then takes many times as long as with one.
+would run: work on two threads and two busy cores then takes many times as long as on one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, MutableMapping
+import os
+import sys
+from collections.abc import Mapping
 from typing import Final
 
+_POLICY: Final = "OMP_WAIT_POLICY"
 # for GNU's and for LLVM's OpenMP; some builds of torch bring the one, some the other
-PASSIVE_WAITING: Final[Mapping[str, str]] = {
-    "OMP_WAIT_POLICY": "PASSIVE",
-    "GOMP_SPINCOUNT": "0",
-    "KMP_BLOCKTIME": "0",
-}
+_PASSIVE: Final[Mapping[str, str]] = {_POLICY: "PASSIVE", "GOMP_SPINCOUNT": "0", "KMP_BLOCKTIME": "0"}
 
 
-def wait_passively(environment: MutableMapping[str, str]) -> None:
-    """Set the variables that are not set; the libraries read them when they are loaded."""
-    for name, setting in PASSIVE_WAITING.items():
-        environment.setdefault(name, setting)
+def _wait_passively() -> bool:
+    """Set the variables that are not set, and return whether torch, loaded before, has missed them.
+
+    The libraries read them when they are loaded. Whoever has set the policy has decided, and nothing is changed.
+    """
+    if _POLICY in os.environ:
+        return False
+    for name, setting in _PASSIVE.items():
+        os.environ.setdefault(name, setting)
+    return "torch" in sys.modules
+
+
+# Whether raters should use one thread, which waits for no other; decided as `refaug` is imported.
+TORCH_SPINS: Final = _wait_passively()

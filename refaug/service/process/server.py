@@ -32,7 +32,6 @@ from refaug.core.files import exclusive, make_folder
 from refaug.core.home import Settings
 from refaug.core.kernels import kernel_cache
 from refaug.core.processes.free_cores import available_cores
-from refaug.core.processes.passive_waiting import PASSIVE_WAITING
 from refaug.service import prometheus_figures
 from refaug.service.database.database import Database
 from refaug.service.figures import FigureMemory
@@ -333,8 +332,7 @@ def environment_of(
     Compiled kernels are cached where the commands have them, beside the code; in the home only where that folder is not
     writable. An empty value counts as set.
 
-    Threads are divided among the web processes: more threads than cores make every barrier of OpenMP wait, and waiting
-    threads must not spin while another process has work.
+    Threads are divided among the web processes: more threads than cores make every barrier of OpenMP wait.
     """
     threads = str(max(1, available_cores() // settings.workers))
     unless_set = {
@@ -342,7 +340,6 @@ def environment_of(
         "MKL_NUM_THREADS": threads,
         "OPENBLAS_NUM_THREADS": threads,
         "NUMBA_NUM_THREADS": threads,
-        **PASSIVE_WAITING,
     }
     if not kernel_cache.is_writable():
         unless_set["NUMBA_CACHE_DIR"] = str((home.cache / "numba").resolve())

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -23,7 +25,40 @@ print(sorted(heavy & set(sys.modules)))
 def test_import_refaug_imports_nothing_heavy(tmp_path: Path) -> None:
     script = [sys.executable, "-I", "-c", LIGHT]
     answer = subprocess.run(script, capture_output=True, text=True, check=True, cwd=tmp_path)
-    assert answer.stdout.splitlines() == ["[] 2", "[]"], "core and core.version"
+    assert answer.stdout.splitlines() == ["[] 4", "[]"], "core, its version, and how threads wait"
+
+
+WAITING = """
+import json, os, sys, types
+if "torch" in sys.argv:
+    sys.modules["torch"] = types.ModuleType("torch")
+import refaug
+names = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")
+environment = [os.environ.get(name) for name in names]
+from refaug.library.engine import engine_of
+print(json.dumps([*environment, engine_of(".").threads]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("loaded_before", "chosen", "waiting"),
+    [
+        ((), {}, ["PASSIVE", "0", "0", None]),
+        ((), {"KMP_BLOCKTIME": "200"}, ["PASSIVE", "0", "200", None]),
+        (("torch",), {}, ["PASSIVE", "0", "0", 1]),
+        (("torch",), {"OMP_WAIT_POLICY": "ACTIVE"}, ["ACTIVE", None, None, None]),
+    ],
+    ids=["nothing set", "one set", "torch first", "torch first, with a policy"],
+)
+def test_threads_wait_asleep_unless_told_otherwise(
+    loaded_before: tuple[str, ...], chosen: dict[str, str], waiting: list[str | int | None], tmp_path: Path
+) -> None:
+    names = {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME"}
+    inherited = {name: text for name, text in os.environ.items() if name not in names}
+    script = [sys.executable, "-P", "-c", WAITING, *loaded_before]
+    environment = {**inherited, "PYTHONPATH": str(Path(refaug.__file__).parents[1]), **chosen}
+    answer = subprocess.run(script, capture_output=True, text=True, check=True, cwd=tmp_path, env=environment)
+    assert json.loads(answer.stdout) == waiting
 
 
 def test_every_public_name_exists_and_is_listed() -> None:

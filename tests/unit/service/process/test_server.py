@@ -239,8 +239,6 @@ def test_threads_are_divided_among_the_web_processes(workers: int, tmp_path: Pat
     told = environment_of(Settings(home=tmp_path), ServeSettings(workers=workers), "", {})
     counts = {told[f"{library}_NUM_THREADS"] for library in ("OMP", "MKL", "OPENBLAS", "NUMBA")}
     assert counts == {str(max(1, CORES // workers))}
-    waiting = {name: told[name] for name in ("OMP_WAIT_POLICY", "KMP_BLOCKTIME", "GOMP_SPINCOUNT")}
-    assert waiting == {"OMP_WAIT_POLICY": "PASSIVE", "KMP_BLOCKTIME": "0", "GOMP_SPINCOUNT": "0"}
 
 
 @pytest.mark.parametrize("writable", [True, False])
