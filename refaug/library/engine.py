@@ -15,7 +15,7 @@ import threading
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.home import Settings
@@ -24,7 +24,10 @@ from refaug.core.processes.passive_waiting import TORCH_SPINS
 from refaug.scoring.metric_setup.model_registry import ModelRegistry
 
 if TYPE_CHECKING:
+    from refaug.scoring.augmentation import ReferenceCache
     from refaug.scoring.metric_setup.metric_requests import BaselineCache
+
+_KNOWN_BYTES: Final = 256 * 1024 * 1024  # as much as a server has by default
 
 
 class Engine(ModelRegistry):
@@ -36,6 +39,13 @@ class Engine(ModelRegistry):
         from refaug.scoring.metric_setup.metric_requests import BaselineCache  # noqa: PLC0415  numpy
 
         return BaselineCache(artefact_stores(self.home)["index"])
+
+    @cached_property
+    def known_references(self) -> ReferenceCache:
+        """The references of items that were looked up lately, by the versions that found and rated them."""
+        from refaug.scoring.augmentation import ReferenceCache  # noqa: PLC0415  faiss
+
+        return ReferenceCache(_KNOWN_BYTES)
 
 
 @dataclass

@@ -20,6 +20,7 @@ from refaug.scoring.items import BadItem
 from refaug.scoring.settings import AugmentSettings
 
 if TYPE_CHECKING:
+    from refaug.rater.language_coverage import Coverage
     from refaug.scoring.provenance import Provenance
 
 # ── The settings of finding and weighing references, as the keys of a dict ────────────────────────────────────────────
@@ -63,32 +64,6 @@ def references(
     return retrieved.as_result(parsed, warnings)
 
 
-def require_rater(rater: str | None, settings: AugmentSettings) -> None:
-    """Raise Usage where a rater is missing, or has nothing to rate."""
-    if rater is None and settings.needs_rater:
-        remedy = 'rater="NAME", or settings={"weights": "one", "parrot": "off"}'
-        raise Usage("something is to be rated, and no rater is named", remedy=remedy)
-    if rater is not None and not settings.needs_rater:
-        raise Usage("rater=…, and nothing is to be rated", remedy="leave it out, or ask for rated weights")
-
-
-class WarningList:
-    """Progress that is not shown: it collects warnings."""
-
-    def __init__(self) -> None:
-        self.warnings = list[str]()
-
-    def stage(self, name: str, total: int | None = None, unit: str = "") -> None:
-        """Do nothing."""
-
-    def advance(self, amount: int) -> None:
-        """Do nothing."""
-
-    def warn(self, message: str) -> None:
-        """Add a warning."""
-        self.warnings.append(message)
-
-
 @dataclass(frozen=True, kw_only=True)
 class RetrievedReferences:
     """Items with their references, and what these depend on."""
@@ -120,18 +95,25 @@ class RetrievedReferences:
 def retrieve_references(
     engine: Engine, parsed: Sequence[Item | BadItem], index: str, rater: str | None, settings: AugmentSettings
 ) -> RetrievedReferences:
-    """Find references of all items, as the command does."""
-    from refaug.scoring.augmentation import augment  # noqa: PLC0415  torch
+    """Find references of all items, as the command does, except of those that are known already."""
+    from refaug.scoring import augmentation  # noqa: PLC0415  torch
     from refaug.scoring.provenance import references_provenance  # noqa: PLC0415
 
     weigher = engine.rater(rater) if rater is not None and settings.needs_rater else None
     reference_index = engine.index(index)
-    collected = WarningList()
-    augmented = augment(
-        (entry for entry in parsed if isinstance(entry, Item)), reference_index, weigher, settings, collected
-    )
+    augmentation.require_rater(weigher, settings)
+    augmentation.require_preset_index(reference_index, settings)
+    items = [entry for entry in parsed if isinstance(entry, Item)]
+    lookup = augmentation.ReferenceLookup(engine.known_references, reference_index, weigher, items, settings)
+    found: list[Item] = []
+    coverages: list[Coverage] = []
+    for batch, of_batch in augmentation.augmented_batches(lookup.missing_items(), reference_index, weigher, settings):
+        found += (one for one in batch if isinstance(one, Item))
+        coverages += of_batch
+    lookup.add(found, coverages)
+    augmented, warnings = lookup.augmented()
     return RetrievedReferences(
-        augmented=[entry for entry in augmented if isinstance(entry, Item)],
+        augmented=augmented,
         provenance=references_provenance(reference_index, weigher, settings),
-        warnings=tuple(collected.warnings),
+        warnings=warnings,
     )

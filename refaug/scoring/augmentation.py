@@ -5,12 +5,15 @@ The module does no HTTP and prints nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from itertools import islice
-from typing import Final
+from typing import Any, Final
 
 from refaug.core.errors import Usage
+from refaug.core.memory import BoundedCache
 from refaug.core.progress import Progress, Silent
 from refaug.core.records import Item, Origin, Reference
 from refaug.indexer.search.index import ReferenceIndex
@@ -68,8 +71,8 @@ def augment(
     progress = progress or Silent()
     progress.stage("references", None, "items")
     coverage = Coverage()
-    for batch, of_batch in augmented_batches(items, index, rater, settings):
-        coverage += of_batch
+    for batch, coverages in augmented_batches(items, index, rater, settings):
+        coverage = sum(coverages, coverage)
         yield from batch
         progress.advance(len(batch))
     if rater is not None and (warning := rater.unfamiliar(coverage)) is not None:
@@ -84,19 +87,20 @@ def require_rater(rater: Rater | None, settings: AugmentSettings) -> None:
 
 def augmented_batches(
     items: Iterable[Item | BadItem], index: ReferenceIndex, rater: Rater | None, settings: AugmentSettings
-) -> Iterator[tuple[list[Item | BadItem], Coverage]]:
-    """Yield items with further references, batch by batch, and how the rater's tokenizer cuts their own texts."""
+) -> Iterator[tuple[list[Item | BadItem], list[Coverage]]]:
+    """Yield items with further references, batch by batch, and how the rater's tokenizer cuts the texts of each."""
     for number, batch in enumerate(_batches(items)):
-        usable, coverage = [item for item in batch if isinstance(item, Item)], Coverage()
+        usable = [item for item in batch if isinstance(item, Item)]
+        coverages = [Coverage()] * len(usable)
         if rater is not None and settings.needs_rater:
             if number % (BLOCK_SIZE // BATCH_SIZE) == 0:
                 rater.forget_texts()
-            coverage = rater.coverage([text for item in usable for text in own_texts(item)])
+            coverages = [rater.coverage(own_texts(item)) for item in usable]
         found = retrieve(usable, index, settings)
         to_rate = [request for _, request in found if request is not None]
         ratings = iter(rater.rate(to_rate, settings) if rater is not None else ())
         augmented = (one if request is None else with_ratings(one, next(ratings), settings) for one, request in found)
-        yield [next(augmented) if isinstance(one, Item) else one for one in batch], coverage
+        yield [next(augmented) if isinstance(one, Item) else one for one in batch], coverages
 
 
 def search_units(test_item: Item) -> float:
@@ -240,3 +244,106 @@ def _candidate(reference: Reference) -> Reference:
     """Return the reference with the utterance that it answered in the log; a gold answers the test utterance."""
     is_of_log = reference.source is Origin.RETRIEVED or reference.utterance is None
     return reference if is_of_log else replace(reference, utterance=None)
+
+
+# ── A cache of the weighted references of items, for requests and calls with the same items again ─────────────────────
+#
+# Test sets are scored many times: for each system, each setting of a metric, each epoch. The references that an index
+# and a rater give an item are the same each time, so they are looked up as long as they fit into the cache.
+
+_REFERENCE_BYTES: Final = 1_100  # bytes of the objects around a reference's texts
+_ITEM_BYTES: Final = 900
+
+
+def _size_of_item(kept: Item) -> int:
+    """Return the bytes of the references that are kept of an item, approximately."""
+    shown = kept.search_notes.get("excluded_references", ())
+    return _ITEM_BYTES + sum(map(_size_of, kept.references)) + sum(map(_shown_size, shown))
+
+
+def _shown_size(excluded: Mapping[str, Any]) -> int:
+    return _REFERENCE_BYTES + 2 * sum(len(value) for value in excluded.values() if isinstance(value, str))
+
+
+def _size_of(reference: Reference) -> int:
+    texts = sum(len(value) for value in reference.more.values() if isinstance(value, str))
+    return _REFERENCE_BYTES + 2 * (len(reference.text) + len(reference.utterance or "") + texts)
+
+
+@lru_cache(maxsize=64)
+def _written(settings: AugmentSettings) -> str:
+    """Return settings as a text; most requests have the same ones."""
+    return repr(settings)
+
+
+def _searched_by(test_item: Item) -> tuple[object, ...]:
+    """Return all of an item that its references depend on."""
+    fields = (test_item.id, test_item.turns, test_item.references)
+    return (*fields, test_item.dialogue, test_item.time, test_item.exclude)
+
+
+class ReferenceCache(BoundedCache[bytes, tuple[Item, Coverage]]):
+    """The most recently used references, up to a number of bytes; thread-safe.
+
+    They are kept as an item with nothing else, and with how the rater's pieces cover the item's own texts.
+    """
+
+    def __init__(self, most_bytes: int) -> None:
+        super().__init__(most_bytes, lambda _key, kept: _size_of_item(kept[0]))
+
+    @staticmethod
+    def keys(
+        index: ReferenceIndex | None, rater: Rater | None, settings: AugmentSettings, items: Sequence[Item]
+    ) -> list[bytes]:
+        """Return a key for each item of all that references depend on: versions, settings, the item without replies.
+
+        The rater is the one that rates, None where nothing is rated.
+        """
+        versions = (tool.spec if tool is not None else "" for tool in (index, rater))
+        prefix = "\0".join((*versions, _written(settings), "")).encode()
+        texts = (repr(_searched_by(item)).encode("utf-8", "surrogatepass") for item in items)
+        return [hashlib.blake2b(prefix + text, digest_size=16).digest() for text in texts]
+
+
+# ── The references of some items: those in the cache, and those that are found now ────────────────────────────────────
+
+
+class ReferenceLookup:
+    """Items, with the references that are known so far."""
+
+    def __init__(
+        self,
+        cache: ReferenceCache,
+        index: ReferenceIndex | None,
+        rater: Rater | None,
+        items: Sequence[Item],
+        settings: AugmentSettings,
+    ) -> None:
+        self._cache, self._items = cache, items
+        self._rater = rater if settings.needs_rater else None
+        self._keys = cache.keys(index, self._rater, settings, items)
+        self._known = [cache.get(key) for key in self._keys]
+        self.missing = [place for place, known in enumerate(self._known) if known is None]
+
+    def missing_items(self) -> list[Item]:
+        """Return the items whose references were not in the cache."""
+        return [self._items[place] for place in self.missing]
+
+    def add(self, augmented: Sequence[Item], coverages: Sequence[Coverage]) -> None:
+        """Add the references of the missing items, and store them in the cache, without the rest of the item."""
+        for place, one, coverage in zip(self.missing, augmented, coverages, strict=True):
+            references = Item(id=one.id, references=one.references, search_notes=one.search_notes)
+            self._known[place] = known = references, coverage
+            if "missing_shards" not in one.search_notes:  # these may answer the next time
+                self._cache.put(self._keys[place], known)
+
+    def augmented(self) -> tuple[list[Item], tuple[str, ...]]:
+        """Return the items with their references, and a warning where the rater does not know their language."""
+        known = [one for one in self._known if one is not None]
+        coverage = sum((coverage for _, coverage in known), Coverage())
+        warning = None if self._rater is None else self._rater.unfamiliar(coverage)
+        augmented = [
+            replace(item, references=references.references, search_notes=references.search_notes)
+            for item, (references, _) in zip(self._items, known, strict=True)
+        ]
+        return augmented, () if warning is None else (warning,)

@@ -19,7 +19,7 @@ _PASSIVE: Final[Mapping[str, str]] = {_POLICY: "PASSIVE", "GOMP_SPINCOUNT": "0",
 def _wait_passively() -> bool:
     """Set the variables that are not set, and return whether torch, loaded before, has missed them.
 
-    The libraries read them when they are loaded. Whoever has set the policy has decided, and nothing is changed.
+    The libraries read them when they are loaded. A policy that is set already is the user's, and nothing is changed.
     """
     if _POLICY in os.environ:
         return False

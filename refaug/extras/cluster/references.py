@@ -224,9 +224,9 @@ def _augmented(
     opened: _Opened, work: ReferenceWork, items: Sequence[Item | BadItem]
 ) -> tuple[list[Item | BadItem], Coverage]:
     augmented, coverage = list[Item | BadItem](), Coverage()
-    for batch, of_batch in augmented_batches(items, opened.index, opened.rater, work.settings):
+    for batch, coverages in augmented_batches(items, opened.index, opened.rater, work.settings):
         augmented += batch
-        coverage += of_batch
+        coverage = sum(coverages, coverage)
     return augmented, coverage
 
 

@@ -138,6 +138,33 @@ def test_versions_stay_open_until_another_is_published(home: Settings) -> None:
     assert engine_of(home.home).index("chat") is before
 
 
+def test_known_references_are_neither_searched_nor_rated_again(home: Settings) -> None:
+    indexes, engine = artefact_stores(home)["index"], engine_of(home.home)
+    first, second = indexes.versions("chat")
+
+    def scored(items: list[dict[str, Any]]) -> list[float | None]:
+        return refaug.score(items, metric="upsilon-bleu", home=home.home, **NAMED).metric["a"].replies
+
+    fresh = scored(ITEMS[:20])
+    known = engine.known_references.items()
+    assert scored(ITEMS[:20]) == fresh
+    assert [kept is before for (_, kept), (_, before) in zip(engine.known_references.items(), known, strict=True)] == [
+        True
+    ] * 20
+    both = scored(ITEMS[10:30])
+    assert both[:10] == fresh[10:]
+    assert len(engine.known_references) == 30
+    try:
+        indexes.publish("chat", second)
+        of_second = scored(ITEMS[:20])
+        assert len(engine.known_references) == 50
+    finally:
+        indexes.publish("chat", first)
+    assert scored(ITEMS[:20]) == fresh != of_second
+    engine_module._process.engines.clear()
+    assert scored(ITEMS[10:30]) == pytest.approx(both, abs=1e-6)
+
+
 def test_the_home_is_that_of_the_environment(home: Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("REFAUG_HOME", str(home.home))
     assert refaug.references(ITEMS[:1], **NAMED).versions.index

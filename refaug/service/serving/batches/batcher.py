@@ -23,19 +23,17 @@ from refaug.core.errors import Overloaded, TooLarge, Unavailable, Usage
 from refaug.core.records import Item
 from refaug.rater.rating import RatingRequest
 from refaug.rater.rating_settings import RatingSettings
-from refaug.scoring.augmentation import retrieve
+from refaug.scoring.augmentation import ReferenceCache, ReferenceLookup, retrieve
 from refaug.scoring.settings import AugmentSettings
 from refaug.service.server_settings import MIB, ServeSettings
 from refaug.service.serving.batches import queued_requests
 from refaug.service.serving.batches.queued_requests import (
     QueuedRequest,
-    ReferenceLookup,
     StageObserver,
     moving_average,
     notify,
     stopping_error,
 )
-from refaug.service.serving.batches.reference_cache import ReferenceCache
 from refaug.service.serving.versions.leases import Lease
 
 # ── The bounded queue where requests wait, and from which its thread takes batches ────────────────────────────────────
@@ -440,7 +438,7 @@ class Batcher:
             raise Usage("something is to be rated, and there is no rater", remedy="give one, or weights of one")
         if time.monotonic() >= deadline:
             raise queued_requests.expired_error()
-        look_up = partial(ReferenceLookup, self._cache, lease, items, settings)
+        look_up = partial(ReferenceLookup, self._cache, lease.index, lease.rater, items, settings)
         lookup = look_up() if len(items) <= _MAX_KEYS_INLINE else await asyncio.to_thread(look_up)
         notify(self._looked_up, len(items) - len(lookup.missing), len(lookup.missing))
         return lookup

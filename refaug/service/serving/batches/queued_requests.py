@@ -7,7 +7,6 @@ import logging
 import math
 import time
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import replace
 from typing import Any, Final, Protocol, TypeVar
 
 from refaug.core.errors import Expired, Overloaded, RefaugError
@@ -15,9 +14,8 @@ from refaug.core.records import Item
 from refaug.rater.language_coverage import Coverage
 from refaug.rater.rating import Rater, RatingRequest
 from refaug.rater.rating_settings import RatingSettings
-from refaug.scoring.augmentation import own_texts, rating_units, search_units, with_ratings
+from refaug.scoring.augmentation import ReferenceLookup, own_texts, rating_units, search_units, with_ratings
 from refaug.scoring.settings import AugmentSettings
-from refaug.service.serving.batches.reference_cache import ReferenceCache
 from refaug.service.serving.versions.leases import Lease
 
 # ── How long the stages of a batch take: callbacks that hear of them, and moving averages ─────────────────────────────
@@ -49,43 +47,6 @@ def notify(listener: Callable[..., None] | None, *figures: object) -> None:
             listener(*figures)
         except Exception:
             log.exception("not counted")
-
-
-# ── The references of a request's items: those in the cache, and those that are found for it ──────────────────────────
-
-
-class ReferenceLookup:
-    """The items of a request, with the references that are known so far."""
-
-    def __init__(self, cache: ReferenceCache, lease: Lease, items: Sequence[Item], settings: AugmentSettings) -> None:
-        self._cache, self._items = cache, items
-        self._rater = lease.rater if settings.needs_rater else None
-        self._keys = cache.keys(lease, settings, items)
-        self._known = [cache.get(key) for key in self._keys]
-        self.missing = [place for place, known in enumerate(self._known) if known is None]
-
-    def missing_items(self) -> list[Item]:
-        """Return the items whose references were not in the cache."""
-        return [self._items[place] for place in self.missing]
-
-    def add(self, augmented: Sequence[Item], coverages: Sequence[Coverage]) -> None:
-        """Add the references of the missing items, and store them in the cache, without the rest of the item."""
-        for place, one, coverage in zip(self.missing, augmented, coverages, strict=True):
-            references = Item(id=one.id, references=one.references, search_notes=one.search_notes)
-            self._known[place] = known = references, coverage
-            if "missing_shards" not in one.search_notes:  # these may answer the next time
-                self._cache.put(self._keys[place], known)
-
-    def augmented(self) -> tuple[list[Item], tuple[str, ...]]:
-        """Return the items with their references, and a warning where the rater does not know their language."""
-        known = [one for one in self._known if one is not None]
-        coverage = sum((coverage for _, coverage in known), Coverage())
-        warning = None if self._rater is None else self._rater.unfamiliar(coverage)
-        augmented = [
-            replace(item, references=references.references, search_notes=references.search_notes)
-            for item, (references, _) in zip(self._items, known, strict=True)
-        ]
-        return augmented, () if warning is None else (warning,)
 
 
 # ── Requests that wait in a queue or are in a batch: their items, how many of them have begun, and their results ──────

@@ -26,13 +26,12 @@ from refaug.indexer.search.search_settings import SearchSettings
 from refaug.rater.language_coverage import Coverage
 from refaug.rater.rating import RatingRequest
 from refaug.rater.rating_settings import RatingSettings
-from refaug.scoring.augmentation import augment
+from refaug.scoring.augmentation import ReferenceCache, augment
 from refaug.scoring.settings import AugmentSettings
 from refaug.service.server_settings import ServeSettings
 from refaug.service.serving.batches import batcher
 from refaug.service.serving.batches.batcher import Batcher
 from refaug.service.serving.batches.queued_requests import QueuedCall
-from refaug.service.serving.batches.reference_cache import ReferenceCache
 from refaug.service.serving.versions.leases import Lease
 from refaug.service.serving.versions.open_versions import OpenVersions
 
