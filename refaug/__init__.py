@@ -20,6 +20,7 @@ from refaug.core.version import VERSION
 if TYPE_CHECKING:
     from refaug.core.errors import BadInput, Conflict, NoGold, NotFound, RefaugError, Usage
     from refaug.library.agreement import meta
+    from refaug.library.frozen_sets import OpenSet, open_set, reward, scorer
     from refaug.library.ratings import rate
     from refaug.library.results.agreement_table import AgreementTable, MetricAgreement
     from refaug.library.results.ratings import Ratings
@@ -38,6 +39,7 @@ _MODULES = {
     "MetricAgreement": "library.results.agreement_table",
     "NoGold": "core.errors",
     "NotFound": "core.errors",
+    "OpenSet": "library.frozen_sets",
     "Ratings": "library.results.ratings",
     "RefaugError": "core.errors",
     "ReferencedItem": "library.results.referenced_items",
@@ -49,9 +51,12 @@ _MODULES = {
     "Usage": "core.errors",
     "WeightedReference": "library.results.referenced_items",
     "meta": "library.agreement",
+    "open_set": "library.frozen_sets",
     "rate": "library.ratings",
     "references": "library.retrieval",
+    "reward": "library.frozen_sets",
     "score": "library.scoring",
+    "scorer": "library.frozen_sets",
 }
 
 __all__ = [
@@ -63,6 +68,7 @@ __all__ = [
     "MetricAgreement",
     "NoGold",
     "NotFound",
+    "OpenSet",
     "Ratings",
     "RefaugError",
     "ReferencedItem",
@@ -75,9 +81,12 @@ __all__ = [
     "WeightedReference",
     "__version__",
     "meta",
+    "open_set",
     "rate",
     "references",
+    "reward",
     "score",
+    "scorer",
 ]
 
 

@@ -25,9 +25,13 @@ from refaug.scoring.metric_setup.model_registry import ModelRegistry
 
 if TYPE_CHECKING:
     from refaug.scoring.augmentation import ReferenceCache
+    from refaug.scoring.held_sets.held_sets import HeldSets
     from refaug.scoring.metric_setup.metric_requests import BaselineCache
 
-_KNOWN_BYTES: Final = 256 * 1024 * 1024  # as much as a server has by default
+# as much as a server has by default
+_KNOWN_BYTES: Final = 256 << 20
+_MOST_SETS: Final = 64
+_SET_BYTES: Final = 1 << 30
 
 
 class Engine(ModelRegistry):
@@ -46,6 +50,13 @@ class Engine(ModelRegistry):
         from refaug.scoring.augmentation import ReferenceCache  # noqa: PLC0415  faiss
 
         return ReferenceCache(_KNOWN_BYTES)
+
+    @cached_property
+    def held_sets(self) -> HeldSets:
+        """The frozen sets that were scored against lately."""
+        from refaug.scoring.held_sets.held_sets import HeldSets  # noqa: PLC0415  compiles
+
+        return HeldSets(self, most=_MOST_SETS, most_bytes=_SET_BYTES)
 
 
 @dataclass

@@ -1,6 +1,6 @@
 """Combine several batches into one evaluation: add up the sums that scores are computed from, as if scored at once.
 
-A batch is what `statistics_of` returns, here and in `refaug.service.serving.sets.set_scoring`:
+A batch is what `statistics_of` returns, here and in `refaug.scoring.held_sets.set_scoring`:
 
     {"stats": [{"signature_full": …, "references": …, "columns": […],
                 "systems": {"model": {"items": ["d1", "d7"], "rows": [[…], null], "scores": [0.4, null],

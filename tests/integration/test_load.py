@@ -34,6 +34,8 @@ from refaug.core.home import Settings
 from refaug.metrics.specification import build
 from refaug.scoring.augmentation import augment
 from refaug.scoring.evaluate import evaluate
+from refaug.scoring.held_sets.held_sets import HeldSets
+from refaug.scoring.held_sets.set_scoring import SetRequest, score_set
 from refaug.scoring.home.indexes import open_index
 from refaug.scoring.home.networks import open_rater
 from refaug.scoring.items import item_of
@@ -41,9 +43,6 @@ from refaug.scoring.metric_setup.model_registry import ModelRegistry
 from refaug.scoring.provenance import references_provenance
 from refaug.scoring.settings import AugmentSettings, ScoreSettings
 from refaug.service.process.live_processes import LiveProcesses
-from refaug.service.server_settings import ServeSettings
-from refaug.service.serving.sets.held_sets import HeldSets
-from refaug.service.serving.sets.set_scoring import SetRequest, score_set
 
 pytestmark = pytest.mark.slow
 
@@ -239,7 +238,7 @@ def test_answers_during_publishing_are_of_the_version_they_name(home: Settings) 
     with two_serving(home) as service:
         frozen = service.ask("POST", "/v1/reference-sets", json={"items": singles, "purpose": "test"}).json()
         set_asked = {"items": ["d1", "d0", "d7"], "replies": {"m": ["we like boats", "no", "i do"]}}
-        held = HeldSets(ModelRegistry(home), ServeSettings()).get(frozen["id"])
+        held = HeldSets(ModelRegistry(home), most=64, most_bytes=1 << 30).get(frozen["id"])
         request = SetRequest(items=set_asked["items"], replies=set_asked["replies"])
         set_known = values_of(score_set(held, request, ["upsilon-bleu"], ScoreSettings(draws=0)))
         publishers = [Publisher(service, home, "index", 2.0), Publisher(service, home, "rater", 4.5)]

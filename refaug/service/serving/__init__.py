@@ -3,6 +3,6 @@
 The main names:
 
 - `versions.open_versions.OpenVersions`: the versions that serve now
-- `batches.batcher.Batcher`: requests in, their answers out
-- `sets.held_sets.HeldSets`: frozen sets in memory.
+- `versions.leases.Lease`: the versions of a request, open until it ends
+- `batches.batcher.Batcher`: requests in, their answers out.
 """

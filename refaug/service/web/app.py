@@ -27,6 +27,7 @@ from refaug.core.memory import freeze_living
 from refaug.core.records import Item, Origin, Reference
 from refaug.core.version import VERSION
 from refaug.scoring.evaluate import evaluate
+from refaug.scoring.held_sets.held_sets import HeldSets
 from refaug.scoring.home.indexes import cores, places_of
 from refaug.scoring.metric_setup.metric_requests import BaselineCache, metrics_of
 from refaug.scoring.metric_setup.model_registry import ModelRegistry
@@ -45,9 +46,8 @@ from refaug.service.jobs.schedules import ScheduleStore
 from refaug.service.jobs.store import JobStore
 from refaug.service.keys import KeyPlaces, KeyRing, RateLimits, WrongKeys
 from refaug.service.process.live_processes import LiveProcesses
-from refaug.service.server_settings import ServeSettings
+from refaug.service.server_settings import MIB, ServeSettings
 from refaug.service.serving.batches.batcher import Batcher
-from refaug.service.serving.sets.held_sets import HeldSets
 from refaug.service.serving.versions.open_versions import OpenVersions, VersionWatcher
 from refaug.service.web import problems
 from refaug.service.web.connection.admission import Gate, HeadAsGet
@@ -204,7 +204,12 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         state.bases = BaselineCache(places_of(home).indexes)
         limits = judge_limits(serve)
         state.models = ModelRegistry(home, state.threads, allows_paths=False, judge_limits=limits)
-        state.sets = HeldSets(state.models, serve)
+        state.sets = HeldSets(
+            state.models,
+            most=serve.held_sets,
+            most_bytes=serve.held_sets_mib * MIB,
+            looked_up=partial(prometheus_figures.cache, "sets"),
+        )
         state.open_versions = OpenVersions(home, serve, threads=state.threads)
         if state.open_versions.shards is not None:
             stack.push_async_callback(run_in_threadpool, state.open_versions.shards.close)

@@ -19,6 +19,7 @@ from refaug.core.text.messages import HiddenFolders, escape_undecodable
 from refaug.service.server_settings import MIB, ServeSettings
 
 if TYPE_CHECKING:
+    from refaug.scoring.held_sets.held_sets import HeldSets
     from refaug.scoring.metric_setup.metric_requests import BaselineCache
     from refaug.scoring.metric_setup.model_registry import ModelRegistry
     from refaug.service.audit import AuditLog
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from refaug.service.keys import KeyPlaces, KeyRing, RateLimits, WrongKeys
     from refaug.service.process.live_processes import LiveProcesses
     from refaug.service.serving.batches.batcher import Batcher
-    from refaug.service.serving.sets.held_sets import HeldSets
     from refaug.service.serving.versions.open_versions import OpenVersions
 
 

@@ -21,15 +21,14 @@ from refaug.metrics.signature import Signature
 from refaug.metrics.specification import build
 from refaug.scoring.combine import combine, metric_of, statistics_of
 from refaug.scoring.evaluate import evaluate
+from refaug.scoring.held_sets.held_set import HeldSet
+from refaug.scoring.held_sets.held_sets import HeldSets
+from refaug.scoring.held_sets.set_scoring import SetRequest, score_set
+from refaug.scoring.held_sets.set_scoring import statistics_of as statistics_of_set
 from refaug.scoring.metric_setup.model_registry import ModelRegistry
 from refaug.scoring.provenance import Provenance
 from refaug.scoring.scores import ReplyForm
 from refaug.scoring.settings import ScoreSettings
-from refaug.service.server_settings import ServeSettings
-from refaug.service.serving.sets.held_set import HeldSet
-from refaug.service.serving.sets.held_sets import HeldSets
-from refaug.service.serving.sets.set_scoring import SetRequest, score_set
-from refaug.service.serving.sets.set_scoring import statistics_of as statistics_of_set
 
 COUNT = 24
 METRICS = [
@@ -138,7 +137,7 @@ def test_metrics_may_come_in_another_order_in_another_batch() -> None:
 @pytest.fixture
 def held(tmp_path: Path) -> HeldSet:
     stored = frozen(tmp_path, ITEMS)
-    return HeldSets(ModelRegistry(Settings(home=tmp_path)), ServeSettings()).get(stored.id)
+    return HeldSets(ModelRegistry(Settings(home=tmp_path)), most=64, most_bytes=1 << 30).get(stored.id)
 
 
 def request_of(rows: Sequence[int], ids: Sequence[str], replies: dict[str, list[str | None]]) -> SetRequest:
@@ -179,7 +178,9 @@ def test_batches_of_a_set_and_others_are_not_combined(held: HeldSet, tmp_path: P
         combine([of_set, stats(ITEMS[:5], ["multi-bleu"])])
     other = frozen(tmp_path, ITEMS[:9], MAKING)
     of_other = statistics_of_set(
-        HeldSets(ModelRegistry(Settings(home=tmp_path)), ServeSettings()).get(other.id), asked, ["multi-bleu"]
+        HeldSets(ModelRegistry(Settings(home=tmp_path)), most=64, most_bytes=1 << 30).get(other.id),
+        asked,
+        ["multi-bleu"],
     )
     with refusing(BadInput, "batches[0]", held.manifest.id, "batches[1]", other.id):
         combine([of_set, of_other])

@@ -23,6 +23,8 @@ from refaug.core.home import Settings
 from refaug.core.progress import Progress
 from refaug.metrics.costs import lengths_of_replies
 from refaug.metrics.models.model_kinds import ModelKind
+from refaug.scoring.held_sets.held_set import HeldSet
+from refaug.scoring.held_sets.set_scoring import SetRequest, UnknownItems, answer_request, problem_json
 from refaug.scoring.metric_setup.metric_requests import (
     MetricRequest,
     default_metric_of,
@@ -34,13 +36,10 @@ from refaug.scoring.reference_sets.reference_set import ReferenceSet
 from refaug.scoring.reference_sets.set_manifest import Purpose
 from refaug.scoring.reference_sets.set_scores import BIN_EDGES, SetEvidence, evidence
 from refaug.scoring.reference_sets.set_store import FreezeResult, ReferenceSets
-from refaug.scoring.scores import ReplyForm
 from refaug.service import prometheus_figures
 from refaug.service.scopes import Scope
 from refaug.service.server_settings import ServeSettings
 from refaug.service.serving.batches.queued_requests import UNITS_PER_ITEM
-from refaug.service.serving.sets.held_set import HeldSet
-from refaug.service.serving.sets.set_scoring import SetRequest, UnknownItems, score_set, statistics_of
 from refaug.service.web import scoring_limits
 from refaug.service.web.answers import json_response, large_json_response
 from refaug.service.web.connection.body import body_of, parse_body, read_body, request_body
@@ -67,7 +66,6 @@ from refaug.service.web.state import ServiceState, state_of
 # ── The work of POST /v1/reference-sets/{id}/scores: the request checked against the limits, and its scoring ──────────
 
 _MAX_REPLIES_INLINE: Final = 500
-_PLACE: Final = re.compile(r"items\[(\d+)\]")
 _DRAWN_ROWS_PER_ITEM: Final = 50_000  # rows that a bootstrap over the items of a set can add up in an item's time
 
 
@@ -146,42 +144,21 @@ class SetScoring:
 
     def run(self, held: HeldSet, progress: Progress) -> Mapping[str, Any]:
         """Return the response without its request id."""
-        body, options, request = self.body, self.options, self.request
+        body, options = self.body, self.options
         try:
-            if body.return_ == "stats":
-                answer = statistics_of(
-                    held, request, self.metrics, language=options.language, on_error=body.on_error, progress=progress
-                )
-            else:
-                plain = ReplyForm.REPLIES if options.explain else ReplyForm.PLAIN
-                form = ReplyForm.VALUES if body.return_ == "values" else plain
-                answer = score_set(
-                    held,
-                    request,
-                    self.metrics,
-                    options,
-                    language=options.language,
-                    on_error=body.on_error,
-                    progress=progress,
-                    form=form,
-                )
+            return answer_request(
+                held,
+                self.request,
+                self.metrics,
+                options,
+                returned=body.return_,
+                language=options.language,
+                on_error=body.on_error,
+                progress=progress,
+            )
         except UnknownItems as error:
-            places = [_problem({"id": one.item, "field": one.field, "message": one.message}) for one in error.bad]
+            places = [problem_json({"id": one.item, "field": one.field, "message": one.message}) for one in error.bad]
             raise BadRequest(error.message, errors=places, remedy=error.remedy) from None
-        problems: Any = answer["problems"]
-        return {**answer, "problems": [_problem(one) for one in problems]}
-
-
-def _problem(bad: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an unknown id, or a metric that does not suit the set, as errors list it."""
-    place = _PLACE.fullmatch(bad["field"])
-    return {
-        "item": bad["id"],
-        "place": int(place[1]) if place else None,
-        "field": bad["field"],
-        "message": bad["message"],
-        **{name: bad[name] for name in ("metric", "code") if name in bad},
-    }
 
 
 router = APIRouter(prefix="/v1", tags=["reference-sets"])

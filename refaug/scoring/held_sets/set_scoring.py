@@ -7,9 +7,10 @@ metrics are bound to the whole set, and sums are taken in the order of the set.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 
@@ -20,14 +21,16 @@ from refaug.metrics.metric_info import Uses
 from refaug.scoring import evaluate
 from refaug.scoring.cases import Reply, UnsuitableReferences, bind_to_replies
 from refaug.scoring.copies import CopiedReplies, copy_warning, find_copies
+from refaug.scoring.held_sets.held_set import UNKNOWN_ITEM, AskedMetric, HeldMetric, HeldSet, references_of
 from refaug.scoring.items import BadItem
 from refaug.scoring.metric_setup.metric_requests import MetricRequest
 from refaug.scoring.reference_sets.reference_set import NO_LINE
 from refaug.scoring.scores import BadMetric, Evaluation, MetricScores, ReplyForm, percent, require_share
 from refaug.scoring.settings import ScoreSettings
-from refaug.service.serving.sets.held_set import UNKNOWN_ITEM, AskedMetric, HeldMetric, HeldSet, references_of
 
 OnError = Literal["fail", "report"]
+Returned = Literal["scores", "values", "stats"]
+_PLACE: Final = re.compile(r"items\[(\d+)\]")
 
 
 class UnknownItems(BadInput):
@@ -63,6 +66,43 @@ class SetRequest:
             ids = range(len(held.ids)) if self.items is None else [held.places.get(name, -1) for name in self.items]
             places = self._places[held.manifest.id] = np.array(ids, dtype=np.int64)
         return places
+
+
+def answer_request(
+    held: HeldSet,
+    request: SetRequest,
+    metrics: Sequence[str],
+    settings: ScoreSettings,
+    *,
+    returned: Returned = "scores",
+    language: str | None = None,
+    on_error: OnError = "fail",
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Return what a request for scores is answered with, over HTTP and in process."""
+    answer: dict[str, object]
+    if returned == "stats":
+        answer = statistics_of(held, request, metrics, language=language, on_error=on_error, progress=progress)
+    else:
+        plain = ReplyForm.REPLIES if settings.explain else ReplyForm.PLAIN
+        form = ReplyForm.VALUES if returned == "values" else plain
+        answer = score_set(
+            held, request, metrics, settings, language=language, on_error=on_error, progress=progress, form=form
+        )
+    problems: Any = answer["problems"]
+    return {**answer, "problems": [problem_json(one) for one in problems]}
+
+
+def problem_json(bad: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an unknown id, or a metric that does not suit the set, as errors list it."""
+    place = _PLACE.fullmatch(bad["field"])
+    return {
+        "item": bad["id"],
+        "place": int(place[1]) if place else None,
+        "field": bad["field"],
+        "message": bad["message"],
+        **{name: bad[name] for name in ("metric", "code") if name in bad},
+    }
 
 
 def score_set(

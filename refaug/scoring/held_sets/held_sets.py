@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from refaug.core.errors import NotFound, TooLarge, Withdrawn
 from refaug.core.memory import BoundedCache
+from refaug.scoring.held_sets.held_set import HeldSet, does_not_fit
 from refaug.scoring.metric_setup.model_registry import ModelRegistry
 from refaug.scoring.reference_sets.set_store import ReferenceSets
-from refaug.service import prometheus_figures
-from refaug.service.server_settings import MIB, ServeSettings
-from refaug.service.serving.sets.held_set import HeldSet, does_not_fit
 
 _ITEMS: Final = ""  # the key of a set's items, among the keys of its metrics
 
@@ -26,13 +25,21 @@ class _Part(NamedTuple):
 class HeldSets:
     """A cache of frozen sets in memory, bounded in number and bytes; the least recently used go first.
 
-    A set goes with everything that was prepared for it, and single metrics go before their set. All threads may use it.
+    `looked_up` is called with the numbers of sets that were held and that were not. A set goes with everything that was
+    prepared for it, and single metrics go before their set. All threads may use it.
     """
 
-    def __init__(self, models: ModelRegistry, serve: ServeSettings) -> None:
+    def __init__(
+        self,
+        models: ModelRegistry,
+        *,
+        most: int,
+        most_bytes: int,
+        looked_up: Callable[[int, int], None] = lambda _hits, _misses: None,
+    ) -> None:
         self._models, self._store = models, ReferenceSets(models.home.reference_sets)
-        self._most_bytes = serve.held_sets_mib * MIB
-        self._held = BoundedCache[str, HeldSet](serve.held_sets)
+        self._most_bytes, self._looked_up = most_bytes, looked_up
+        self._held = BoundedCache[str, HeldSet](most)
         self._parts = BoundedCache[tuple[str, str], _Part](self._most_bytes, lambda _place, part: part.bytes)
         self._refused = set[str]()  # sets that do not fit, so that they are not tried again
         self._reading = dict[str, threading.Lock]()
@@ -58,7 +65,7 @@ class HeldSets:
         name = self._store.resolve(text)
         self._require_usable(name)
         cached = self._held.get(name)
-        prometheus_figures.cache("sets", hits=int(cached is not None), misses=int(cached is None))
+        self._looked_up(int(cached is not None), int(cached is None))
         held = cached or self._read_once(name)
         self._note_use(held, _ITEMS, held.bytes)
         return held
@@ -68,7 +75,7 @@ class HeldSets:
         if (held := self._held.get(text)) is None:
             return None
         self._require_usable(text)
-        prometheus_figures.cache("sets", hits=1, misses=0)
+        self._looked_up(1, 0)
         self._note_use(held, _ITEMS, held.bytes)
         return held
 

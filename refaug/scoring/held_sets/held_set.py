@@ -41,10 +41,10 @@ from refaug.scoring.reference_sets.reference_set import ReferenceSet
 from refaug.scoring.reference_sets.set_manifest import SetManifest
 from refaug.scoring.reference_sets.set_scores import require_b
 from refaug.scoring.spooled_items.item_collection import DataDigest, ReferencesDigest
-from refaug.service.server_settings import MIB
 
 # ── A metric bound to a frozen set, with the references of all items prepared block by block ──────────────────────────
 
+MIB: Final = 1 << 20
 UNKNOWN_ITEM: Final = Problem("unknown_item", "the set has no item of this id")
 BLOCK: Final = 4_096  # items whose references are prepared together: keeps the working memory small
 

@@ -28,6 +28,10 @@ from refaug.metrics.base import Floats, Level
 from refaug.metrics.specification import build
 from refaug.scoring.cases import references_for
 from refaug.scoring.combine import combine
+from refaug.scoring.held_sets import held_set
+from refaug.scoring.held_sets.held_set import HeldSet
+from refaug.scoring.held_sets.held_sets import HeldSets
+from refaug.scoring.held_sets.set_scoring import SetRequest, UnknownItems, score_set, statistics_of
 from refaug.scoring.metric_setup.metric_requests import default_metric, default_metric_of, metrics_of
 from refaug.scoring.metric_setup.model_registry import ModelRegistry
 from refaug.scoring.reference_sets.reference_set import ReferenceSet
@@ -35,11 +39,6 @@ from refaug.scoring.reference_sets.set_scores import join, score
 from refaug.scoring.reference_sets.set_store import ReferenceSets
 from refaug.scoring.scores import ReplyForm
 from refaug.scoring.settings import ScoreSettings
-from refaug.service.server_settings import MIB, ServeSettings
-from refaug.service.serving.sets import held_set
-from refaug.service.serving.sets.held_set import HeldSet
-from refaug.service.serving.sets.held_sets import HeldSets
-from refaug.service.serving.sets.set_scoring import SetRequest, UnknownItems, score_set, statistics_of
 
 COUNT = 30
 ITEMS = [item_of(number) for number in range(COUNT)]
@@ -72,8 +71,8 @@ def _small_blocks() -> Iterator[None]:
         yield
 
 
-def held_sets(home: Path, **serve: Any) -> HeldSets:
-    return HeldSets(ModelRegistry(Settings(home=home)), ServeSettings(**serve))
+def held_sets(home: Path, most: int = 64, most_bytes: int = 1 << 30) -> HeldSets:
+    return HeldSets(ModelRegistry(Settings(home=home)), most=most, most_bytes=most_bytes)
 
 
 @pytest.fixture
@@ -583,7 +582,7 @@ def test_a_damaged_set_is_not_kept(tmp_path: Path, three: list[ReferenceSet]) ->
 
 
 def test_of_more_sets_than_may_be_kept_the_one_used_longest_ago_goes(tmp_path: Path, three: list[ReferenceSet]) -> None:
-    sets = held_sets(tmp_path, held_sets=2)
+    sets = held_sets(tmp_path, most=2)
     x, y = (sets.get(one.id) for one in three[:2])
     assert sets.get(three[0].id) is x
     z = sets.get(three[2].id)  # y goes
@@ -594,9 +593,7 @@ def test_of_more_sets_than_may_be_kept_the_one_used_longest_ago_goes(tmp_path: P
 
 
 def with_room(home: Path, bytes_: int) -> HeldSets:
-    serve = ServeSettings()
-    object.__setattr__(serve, "held_sets_mib", bytes_ / MIB)  # less than settings allow
-    return HeldSets(ModelRegistry(Settings(home=home)), serve)
+    return held_sets(home, most_bytes=bytes_)
 
 
 def ready(held: HeldSet, metric: str) -> bool:
