@@ -202,6 +202,12 @@ def test_a_frozen_set_scores_one_reply_as_all_of_them(
         assert response.status_code == 200, response.text
         found = [reply["score"] for reply in response.json()["scores"][0]["systems"]["a"]["replies"]]
         assert found == pytest.approx([known[row] for row in rows], abs=1e-6)
+        how: dict[str, Any] = {"reference_set": frozen.json()["id"], "metric": METRIC, "home": ready / "home"}
+        with refaug.scorer(**how) as scorer:
+            assert scorer(replies["a"], items=asked["items"]) == found
+        reward = refaug.reward(**how, override_purpose=True, on_copy="score")
+        assert reward(replies["a"], items=asked["items"]) == found
+        reward.close()
 
 
 def test_a_score_file_is_verified_and_its_signature_scores_again(
