@@ -36,7 +36,7 @@ INTEGRATIONS := clients/python/tests/integrations
 PIP_INDEX := $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-cluster test test-all test-integrations test-store test-cluster check format docs site screenshots bench faults dist lock lock-integrations lock-site clean
+.PHONY: help demo demo-real demo-invented demo-cluster test test-all test-integrations test-store test-cluster check format docs site screenshots bench faults dist lock lock-integrations lock-site clean
 
 help:
 	@sed -n '/^#/!q; s/^# \{0,1\}//p' Makefile
@@ -54,31 +54,37 @@ $(VENV)/.encoder: requirements-start.lock $(VENV)/.installed
 		rm -f $@; echo "the packages of $< cannot be installed here: the demo has an invented log"; fi
 
 demo: $(VENV)/.installed $(VENV)/.encoder
-	$(if $(REAL),$(BIN)/refaug start $(addprefix --conversations ,$(CONVERSATIONS)))
-	$(if $(REAL),,$(BIN)/refaug log demo --noise 0.03 --output $(DEMO)/demo-log.jsonl --items-output $(ITEMS))
-	$(if $(REAL),,$(BIN)/refaug log ingest $(DEMO)/demo-log.jsonl --log demo --language en)
 	@mkdir -p $(DEMO)
+	@$(MAKE) --no-print-directory $(if $(REAL),demo-real,demo-invented)
 	$(BIN)/refaug log stats $(LOG)
 	$(BIN)/refaug log sample $(LOG) --count 5
 	$(BIN)/refaug log shared $(LOG) --count 3
-	$(if $(REAL),,$(BIN)/refaug train vectors demo)
-	$(BIN)/refaug index plan $(LOG) $(addprefix --encoder ,$(REAL))
-	$(if $(REAL),,$(BIN)/refaug index build demo)
 	$(BIN)/refaug index search $(LOG) "Where can I buy a ticket for the bus?" -k 5
-	$(BIN)/refaug train rater $(LOG) $(if $(REAL),--network linear --encoder $(REAL),--preset small --epochs 3 --max-tokens 64)
-	$(if $(REAL),,$(BIN)/refaug train report rater demo --index demo --to $(DEMO)/rater-report)
-	$(if $(REAL),$(BIN)/refaug score $(ITEMS) --rater $(LOG) --metric rater:refs=none)
 	$(BIN)/refaug score $(DEMO_SCORES) > $(DEMO)/scores.txt
 	@cat $(DEMO)/scores.txt
 	$(BIN)/refaug score $(DEMO_SCORES) --json > $(DEMO)/scores.json
 	$(BIN)/refaug score verify $(DEMO)/scores.json
-	$(if $(REAL),,$(BIN)/refaug sets references $(ITEMS) --index demo --rater demo > $(DEMO)/weighted-items.jsonl)
-	$(if $(REAL),,@echo "simulated ratings: this shows that the chain runs, not that a metric is good")
-	$(if $(REAL),,$(BIN)/refaug agreement $(DEMO)/weighted-items.jsonl --metric upsilon-bleu --metric bleu --metric chrf --metric rater --rater demo)
 	$(BIN)/refaug bots play retrieval:$(LOG),mode=bm25-utterance retrieval:$(LOG),k=10 --conversations 100 --start log:$(LOG) --name demo
 	$(BIN)/refaug bots check demo --log $(LOG)
 	$(BIN)/python examples/demo_service.py $(DEMO)/scores.txt $(if $(ONCE),--once) $(if $(REAL),,--default-metric upsilon-bleu) \
 		-- $(DEMO_SCORES)
+
+demo-real:
+	$(BIN)/refaug start $(addprefix --conversations ,$(CONVERSATIONS))
+	$(BIN)/refaug train rater $(LOG) --network linear --encoder $(ENCODER)
+	$(BIN)/refaug score $(ITEMS) --rater $(LOG) --metric rater:refs=none
+
+demo-invented:
+	$(BIN)/refaug log demo --noise 0.03 --output $(DEMO)/demo-log.jsonl --items-output $(ITEMS)
+	$(BIN)/refaug log ingest $(DEMO)/demo-log.jsonl --log demo --language en
+	$(BIN)/refaug train vectors demo
+	$(BIN)/refaug index plan demo
+	$(BIN)/refaug index build demo
+	$(BIN)/refaug train rater demo --preset small --epochs 3 --max-tokens 64
+	$(BIN)/refaug train report rater demo --index demo --to $(DEMO)/rater-report
+	$(BIN)/refaug sets references $(ITEMS) --index demo --rater demo > $(DEMO)/weighted-items.jsonl
+	@echo "simulated ratings: this shows that the chain runs, not that a metric is good"
+	$(BIN)/refaug agreement $(DEMO)/weighted-items.jsonl --metric upsilon-bleu --metric bleu --metric chrf --metric rater --rater demo
 
 # what a process compiles is read by those that tests start after it, even where the shell forbids Python to write it
 test test-all test-integrations: export PYTHONDONTWRITEBYTECODE =
