@@ -115,7 +115,7 @@ def test_an_encoder_is_pinned_to_the_commit_that_was_fetched_first(
     hub: Hub, files: Files, add: Callable[..., Result], tmp_path: Path
 ) -> None:
     first = hub.commit(files)
-    added = add("tiny", f"hub:{REPOSITORY}")
+    added = add("tiny", f"hf://{REPOSITORY}")
     assert (added.code, added.json["licence"]) == (0, "mit"), added.err
     version = added.json["spec"].partition("#")[0].replace("@", "/")
     manifest = json.loads((tmp_path / "home" / "encoders" / version / "manifest.json").read_text())
@@ -124,9 +124,9 @@ def test_an_encoder_is_pinned_to_the_commit_that_was_fetched_first(
         name: hashlib.sha256(body).hexdigest() for name, body in files.items() if name != "pytorch_model.bin"
     }
     second = hub.commit({**files, "README.md": b"---\nlicense: apache-2.0\n---\n"})
-    assert add("tiny", f"hub:{REPOSITORY}").json == added.json
-    assert add("tiny", f"hub:{REPOSITORY}@{second}").json["licence"] == "apache-2.0"
-    again = add("tiny", f"hub:{REPOSITORY}@{first}", "--offline")
+    assert add("tiny", f"hf://{REPOSITORY}").json == added.json
+    assert add("tiny", f"hf://{REPOSITORY}@{second}").json["licence"] == "apache-2.0"
+    again = add("tiny", f"hf://{REPOSITORY}@{first}", "--offline")
     assert (again.code, again.json["licence"]) == (0, "mit"), again.err
 
 
@@ -134,28 +134,28 @@ def test_other_bytes_under_the_same_commit_are_refused(
     hub: Hub, files: Files, add: Callable[..., Result], tmp_path: Path
 ) -> None:
     commit = hub.commit(files)
-    assert add("tiny", f"hub:{REPOSITORY}").code == 0
+    assert add("tiny", f"hf://{REPOSITORY}").code == 0
     hub.commits[commit] = {**files, "tokenizer.json": files["tokenizer.json"] + b" "}
     (tmp_path / "home" / "cache" / "hub").rename(tmp_path / "moved")
-    refused = add("other", f"hub:{REPOSITORY}")
+    refused = add("other", f"hf://{REPOSITORY}")
     assert (refused.error["code"], "tokenizer.json" in refused.error["message"]) == ("corrupt", True)
 
 
 def test_what_cannot_be_had_is_named(hub: Hub, files: Files, add: Callable[..., Result]) -> None:
     hub.commit(files)
     for words, code in (
-        ((f"hub:{REPOSITORY}@no-such",), "not_found"),
-        (("hub:someone/else",), "not_found"),
-        (("hub:no/such/name",), "not_found"),
-        ((f"hub:{REPOSITORY}", "--offline"), "unavailable"),
+        ((f"hf://{REPOSITORY}@no-such",), "not_found"),
+        (("hf://someone/else",), "not_found"),
+        (("hf://no/such/name",), "not_found"),
+        ((f"hf://{REPOSITORY}", "--offline"), "unavailable"),
     ):
         refused = add("tiny", *words)
         assert refused.error["code"] == code, words
         assert words[0] in refused.error["message"]
     hub.commit({"README.md": b"", "tokenizer.json": files["tokenizer.json"]})
-    assert add("tiny", f"hub:{REPOSITORY}").error["code"] == "not_found"
+    assert add("tiny", f"hf://{REPOSITORY}").error["code"] == "not_found"
 
 
 def test_no_network_is_said(monkeypatch: pytest.MonkeyPatch, add: Callable[..., Result]) -> None:
     use(monkeypatch, 9)
-    assert add("tiny", f"hub:{REPOSITORY}").error["code"] == "unavailable"
+    assert add("tiny", f"hf://{REPOSITORY}").error["code"] == "unavailable"

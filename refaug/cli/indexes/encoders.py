@@ -29,7 +29,7 @@ def add_command(
         str | None,
         typer.Argument(
             help="A folder with tokenizer.json and model.onnx, or model.safetensors with a vector for each token; the "
-            "file of the model; or hub:OWNER/NAME or hub:OWNER/NAME@REVISION, a repository of the Hugging Face Hub.",
+            "file of the model; or hf://OWNER/NAME or hf://OWNER/NAME@REVISION, a repository of the Hugging Face Hub.",
             metavar="[FROM]",
         ),
     ] = None,

@@ -10,8 +10,9 @@ from typing import Any, Final
 
 from refaug.core.artefacts.manifests import MANIFEST, write_manifest
 from refaug.core.artefacts.packaged_files import PackagedFile
+from refaug.core.artefacts.store.hub_files import hub_library
 from refaug.core.artefacts.versions import Versions
-from refaug.core.errors import Corrupt, MissingPart, NotFound, Unavailable, Usage
+from refaug.core.errors import Corrupt, NotFound, Unavailable, Usage
 from refaug.core.files import make_folder, read_json, remove_tree, require_name, sha256_of
 from refaug.core.text.messages import suggestion
 from refaug.core.vectors.encoder_files import (
@@ -218,7 +219,7 @@ def _collect_files(name: str, folder: Path) -> None:
 
 # ── Encoders of the Hugging Face Hub: what a repository had at first is compared with what it has ever after ──────────
 
-HUB: Final = "hub:"
+HUB: Final = "hf://"
 _HUB_FILES: Final = ("*.json", "*.md", "LICEN[CS]E*", "model.onnx*", "onnx/model.onnx*")
 
 
@@ -265,12 +266,7 @@ def _versions_of(encoders: Versions, repository: str, name: str) -> list[tuple[s
 
 def _fetched(repository: str, revision: str, kept: Path, *, is_offline: bool) -> Path:
     """Return the folder with the files of a revision; it is called as the commit."""
-    try:
-        import huggingface_hub as hub  # noqa: PLC0415  optional
-    except ImportError:
-        raise MissingPart(
-            f"{HUB}{repository} needs the package huggingface_hub", remedy="pip install huggingface_hub"
-        ) from None
+    hub: Any = hub_library()
     try:
         for files in (_HUB_FILES, (*_HUB_FILES, STATIC_MODEL)):  # vectors of tokens only where there is no graph
             folder = Path(
@@ -289,7 +285,7 @@ def _fetched(repository: str, revision: str, kept: Path, *, is_offline: bool) ->
             f"there is no {HUB}{repository}@{revision}: {_first_line(error)}",
             remedy=f"{HUB}OWNER/NAME@REVISION, a repository of models; a private one needs HF_TOKEN",
         ) from error
-    except (hub.errors.HTTPError, OSError) as error:  # type: ignore[attr-defined]
+    except (hub.errors.HTTPError, OSError) as error:
         remedy = "fetch it once without --offline" if is_offline else "try again: what has come stays"
         raise Unavailable(
             f"{HUB}{repository}@{revision} was not fetched: {_first_line(error)}", remedy=remedy
