@@ -81,7 +81,8 @@ class Requests(BaseHTTPRequestHandler):
 
 
 def use(monkeypatch: pytest.MonkeyPatch, port: int) -> None:
-    """Let the library, which reads HF_ENDPOINT when it is imported, take another hub."""
+    """Let the library, which reads the environment when it is imported, take another hub."""
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
     url = f"http://127.0.0.1:{port}"
     monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", url)
     template = url + "/{repo_id}/resolve/{revision}/{filename}"

@@ -22,6 +22,7 @@ REPOSITORY = "datasets/someone/shared"
 def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[LoopbackHub]:
     with loopback_hub() as server:
         monkeypatch.setenv("HF_ENDPOINT", server.url)
+        monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
         monkeypatch.setenv("HF_TOKEN", "hf_secret_key")
         monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
         monkeypatch.setattr("huggingface_hub.constants.HF_HUB_DISABLE_PROGRESS_BARS", True)
