@@ -11,6 +11,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from refusals import refusing
@@ -101,15 +102,15 @@ def test_two_that_look_at_once_do_not_make_a_dead_file_live(tmp_path: Path) -> N
 
 def test_a_file_removed_before_it_was_locked_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As when another process cleans up between the opening of a new file and its lock."""
-    flock, removed = fcntl.flock, list[str]()
+    flock, removed = live_file.flock, list[str]()
 
-    def remove_then_lock(file: int, operation: int) -> None:
+    def remove_then_lock(file: Any, **how: bool) -> None:
         if not removed:
             removed.extend(names(tmp_path))
             assert list(LiveFile.read_all(tmp_path, ".json")) == []
-        flock(file, operation)
+        flock(file, **how)
 
-    monkeypatch.setattr(live_file.fcntl, "flock", remove_then_lock)
+    monkeypatch.setattr(live_file, "flock", remove_then_lock)
     with LiveFile(tmp_path / "a.json", b"whole") as file:
         assert removed == [".a.json.aside"]
         assert file.is_in_place
