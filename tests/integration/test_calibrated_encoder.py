@@ -140,14 +140,14 @@ def test_the_numbers_put_drawn_replies_at_0_and_are_the_likeliest_ones(ready: Pa
     said, edited = Counter(map(normalise, responses)), numbers["made_of"]["edited constants"]
     first = {normalise(response): response for response in reversed(responses)}
     frequent = [first[text] for text in sorted(said, key=lambda text: (-said[text], text))[:40]]
-    constants = [(frequent, edited)[at % 2][at // 2 % len((frequent, edited)[at % 2])] for at in range(len(items))]
+    constants = [[texts[at % len(texts)] for at in range(len(items))] for texts in (frequent, edited)]
     turns = [item.turns[-1].split() for item in items]
     copies = [
         " ".join((turn, turn[: (len(turn) + 1) // 2], [*turn[:4], *turn[5:9]])[at % 3]) for at, turn in enumerate(turns)
     ]
     drawn = [replies[place] for place in np.random.default_rng(35).permutation(len(replies))]
     true = parts_of(metric, items, replies)
-    kinds = [true, *(parts_of(metric, with_golds, texts) for texts in (drawn, constants, copies))]
+    kinds = [true, *(parts_of(metric, with_golds, texts) for texts in (drawn, *constants, copies))]
     yes, no = np.ones(len(pairs), np.bool_), np.zeros(len(pairs), np.bool_)
     mean, deviation = metric.calibration.drawn["retrieved"]
     z = [(metric.sums(parts, no, yes) - mean) / deviation for parts in kinds]

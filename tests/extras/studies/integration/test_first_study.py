@@ -36,9 +36,9 @@ SAID: Final = ("Where can I buy a ticket for the bus?", "And when does it leave?
 RATINGS: Final = {"c-bm25": 6, "vectors": 4}  # of every participant; the degraded bot gets 1
 INDEX: Final = (
     ("log", "demo", "--dialogues", "300", "--output", "{0}/log.jsonl", "--items-output", "{0}/items.jsonl"),
-    ("log", "ingest", "{0}/log.jsonl", "--log", "demo", "--language", "en"),
-    ("train", "vectors", "demo"),
-    ("index", "build", "demo"),
+    ("log", "ingest", "{0}/log.jsonl", "--log", "everyday-en", "--language", "en"),
+    ("train", "vectors", "everyday-en"),
+    ("index", "build", "everyday-en"),
 )
 _ANSWER: Final = """(rating) => document.querySelectorAll('.question').forEach((question) => {
   const inputs = [...question.querySelectorAll('input')], words = question.innerText;
