@@ -65,4 +65,4 @@ def test_the_packaged_encoder_scores_without_a_word_of_the_metric(
     scores: dict[str, Any] = scored.json["scores"][0]
     assert Signature.parse(scores["signature"]).settings["encoder"] == f"{NAME}#e7874b5aba28"
     corpus = {name: system["corpus"] for name, system in scores["systems"].items()}
-    assert corpus == pytest.approx({"good": 0.9000, "echo": 0.0001, "far": 0.3254}, abs=2e-3)
+    assert corpus == pytest.approx({"good": 0.8242, "echo": 0.0001, "far": 0.2519}, abs=2e-3)
