@@ -407,7 +407,7 @@ def _public_sqlite_error(cause: sqlite3.Error, file: Path | None, statement: str
 
 def _is_damage(message: str, name: str, statement: str) -> bool:
     """Whether an error says that the file is damaged: where it has other bytes, or breaks what no statement can."""
-    if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")) or _NOT_UTF8 in message:
+    if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_CONSTRAINT_CHECK")) or _NOT_UTF8 in message:
         return True
     if lacking := _LACKING.fullmatch(message):
         return known_tables()[lacking[1]].c[lacking[2]].server_default is not None
