@@ -59,7 +59,7 @@ demo: $(VENV)/.installed $(VENV)/.encoder
 	$(BIN)/refaug log stats $(LOG)
 	$(BIN)/refaug log sample $(LOG) --count 5
 	$(BIN)/refaug log shared $(LOG) --count 3
-	$(BIN)/refaug index search $(LOG) "Where can I buy a ticket for the bus?" -k 5
+	$(BIN)/refaug index search $(LOG) $(if $(REAL),"What kind of music do you like?","Where can I buy a ticket for the bus?") -k 5
 	$(BIN)/refaug score $(DEMO_SCORES) > $(DEMO)/scores.txt
 	@cat $(DEMO)/scores.txt
 	$(BIN)/refaug score $(DEMO_SCORES) --json > $(DEMO)/scores.json
