@@ -25,7 +25,7 @@ WITHOUT_GOLD: Final = ("",)
 TRIPLET_UNITS: Final = 250
 _CHARACTER_UNITS: Final = 50  # of each text that is read; a token has at least one character
 _CHARACTERS: Final = 128  # as many tokens are read of a text
-_PIECE: Final = 100_000  # units between two looks whether anybody still waits
+_PIECE: Final = 100_000  # units between two checks that the request is still wanted
 _AT_ONCE: Final = 8  # golds, and twice as many candidates, of a request that is more than a piece
 Probabilities = NDArray[np.float64]
 # An utterance, a response that is known to fit, or None, and the response that is judged.

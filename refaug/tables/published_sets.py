@@ -35,7 +35,7 @@ class PublishedSet:
     layout: str
     seen: str
     licence: str = _UNSTATED
-    may_share: bool = False  # whether the licence lets one pass the texts on to anybody
+    may_share: bool = False  # whether the licence allows the texts to be passed on
     read: Reader | None = None
     parts: Mapping[str, str] = field(default_factory=dict)  # name of a part → what its files are called
     open_parts: str = ""  # what a part is called, where any file may be one

@@ -1,7 +1,7 @@
 """The board of metrics over rated sets: ranks by the mean correlation, in which every corpus counts the same.
 
-Sets that stand on one corpus are no independent evidence, so a corpus counts as the mean of its sets. What a rank is
-worth is said by its interval, by the correlation with the length held, and by the ranks without each corpus in turn.
+Sets of one corpus are no independent evidence, so a corpus counts as the mean of its sets. What a rank is worth is said
+by its interval, by the correlation with the length held, and by the ranks without each corpus in turn.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class BoardRow:
 
 @dataclass(frozen=True, kw_only=True)
 class MetricBoard:
-    """The rows of a board, the best first, and what they stand on."""
+    """The rows of a board, the best first, and what they were measured on."""
 
     rows: tuple[BoardRow, ...]
     corpora: Mapping[str, str]  # set → corpus

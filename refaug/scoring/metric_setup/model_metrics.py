@@ -242,7 +242,7 @@ def _range(percentiles: _Percentiles, part: Metric, where: str) -> Range:
     return Range.of_ends(percentiles.low, percentiles.high, what=f"by {part.name}, nearly all pairs of {where}")
 
 
-_AT_ONCE: Final = 32  # pairs that a ruber judges between two looks whether anybody still waits
+_AT_ONCE: Final = 32  # pairs that a ruber judges between two checks that the request is still wanted
 
 
 class ReplyRelevance:
