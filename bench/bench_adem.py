@@ -31,8 +31,7 @@ from refaug.extras.reproduction.learned.learners import context_folds
 from refaug.extras.reproduction.learned.rated_rows import LearnedRows, learned_sets
 from refaug.extras.reproduction.material.rated_sets import read_sets
 from refaug.rater.adem.scorer.adem import Adem
-from refaug.rater.adem.scorer.encoding import VectorCache
-from refaug.rater.adem.scorer.fitting import fit_scorer
+from refaug.rater.adem.scorer.fitting import VectorCache, fit_scorer
 from refaug.rater.adem.scorer.rated_triples import Form
 from refaug.rater.adem.scorer.settings import ScorerSettings
 from refaug.rater.adem.vhred.artefact import Vhred

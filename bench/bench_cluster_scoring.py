@@ -34,7 +34,8 @@ from refaug.core.text.sentencepiece_tokenizer import open_sentencepiece
 from refaug.core.text.tokenizer_training import TokenizerTraining, train_sentencepiece
 from refaug.logs.store import StoredLog
 from refaug.rater.nn.checkpoint import save_rater
-from refaug.rater.nn.model import BiGRURater, RaterConfig
+from refaug.rater.nn.model import BiGRURater
+from refaug.rater.nn.sizes import RaterConfig
 
 PACKAGES = ("faiss-cpu", "numpy", "numba", "pyarrow", "torch", "ray")
 MEASURED = ("-m", "upsilon-bleu", "--draws", "100", "--json")

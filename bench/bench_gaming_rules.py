@@ -23,7 +23,7 @@ from bench_bleu_defaults import GROUPS, K
 from bench_gaming import BASE, Demo
 from common import write_result
 
-from refaug.agreement.exploits import CONSTANTS, edit, salad_of
+from refaug.agreement.exploits import CONSTANTS, salad_of
 from refaug.core.home import Settings
 from refaug.core.progress import Silent
 from refaug.core.records import Item
@@ -38,6 +38,7 @@ from refaug.metrics.specification import build
 from refaug.metrics.statistics.correlation import PARTIAL
 from refaug.scoring.cases import references_for
 from refaug.scoring.items import read_items
+from refaug.scoring.metric_setup.constant_search import edit
 
 RULES: Final = {
     "none": "the score as it is",

@@ -42,8 +42,9 @@ from refaug.logs.ingest.order import IngestOrder
 from refaug.logs.pairs import SharedSettings
 from refaug.logs.store import StoredLog
 from refaug.rater.language_coverage import Coverage
+from refaug.rater.network_folder import REPORT
 from refaug.rater.nn.build import PRESETS
-from refaug.rater.nn.checkpoint import REPORT, read_manifest
+from refaug.rater.nn.checkpoint import read_manifest
 from refaug.rater.rating import Rater
 from refaug.scoring.augmentation import augment
 from refaug.scoring.home.indexes import open_index

@@ -1,11 +1,12 @@
 """Calls of a loop in a program: the same items again, and the threads of a torch that was imported before refaug.
 
-    python bench/bench_loop.py HOME --index NAME --rater NAME [--items 64] [--rounds 9] [--busy 2]
+    python bench/bench_loop.py HOME --index NAME --rater NAME [--encoder-index NAME] [--busy 2]
 
 A call is υBLEU of the items. In a process of its own, in turn: calls with new items, the baseline; calls with the same
 items again; calls with new items where torch was imported first; and these with `OMP_WAIT_POLICY=ACTIVE`, in which
-refaug leaves threads as they are. `--busy` starts that many processes that compute meanwhile. Processor time stands
-beside wall time; `ratio` is the baseline's over ours. The goal of items that come again is 15 ms.
+refaug leaves threads as they are. With `--encoder-index`, new and the same items by refaug-1, too. `--busy`
+starts that many processes that compute meanwhile. Processor time stands beside wall time; `ratio` is the baseline's
+over ours. The goal of items that come again is 15 ms.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from common import ROOT, median, write_result
 
 PROGRAM = """
 import json, os, random, sys, time
-home, index, rater, items, rounds, order, again = json.loads(sys.argv[1])
+home, index, rater, metric, items, rounds, order, again = json.loads(sys.argv[1])
 if order == "torch first":
     import torch
 import refaug
@@ -35,7 +36,7 @@ def rows():
 
 def call(scored):
     wall, cpu = time.perf_counter(), time.process_time()
-    refaug.score(scored, metric="upsilon-bleu", index=index, rater=rater, home=home)
+    refaug.score(scored, metric=metric, index=index, rater=rater, home=home)
     return time.perf_counter() - wall, time.process_time() - cpu
 
 same = rows()
@@ -43,10 +44,12 @@ call(same)  # opens index and rater, and compiles
 print(json.dumps([call(same if again else rows()) for _ in range(rounds)]))
 """
 WAYS = {
-    "new items": ("refaug first", False, {}),
-    "the same items": ("refaug first", True, {}),
-    "new items, torch first": ("torch first", False, {}),
-    "new items, torch first, threads awake": ("torch first", False, {"OMP_WAIT_POLICY": "ACTIVE"}),
+    "new items": ("upsilon-bleu", "refaug first", False, {}),
+    "the same items": ("upsilon-bleu", "refaug first", True, {}),
+    "new items, torch first": ("upsilon-bleu", "torch first", False, {}),
+    "new items, torch first, threads awake": ("upsilon-bleu", "torch first", False, {"OMP_WAIT_POLICY": "ACTIVE"}),
+    "refaug-1, new items": ("refaug-1", "refaug first", False, {}),
+    "refaug-1, the same items": ("refaug-1", "refaug first", True, {}),
 }
 
 
@@ -56,26 +59,29 @@ def main() -> None:
     parser.add_argument("home", type=Path)
     parser.add_argument("--index", required=True)
     parser.add_argument("--rater", required=True)
+    parser.add_argument("--encoder-index", help="index with encodings, for refaug-1")
     parser.add_argument("--items", type=int, default=64)
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--busy", type=int, default=0)
     given = parser.parse_args()
     busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(given.busy)]
     try:
-        figures = {way: _measure(given, *WAYS[way]) for way in WAYS}
+        ways = {way: plan for way, plan in WAYS.items() if plan[0] != "refaug-1" or given.encoder_index}
+        figures = {way: _measure(given, *plan) for way, plan in ways.items()}
     finally:
         for process in busy:
             process.kill()
             process.wait()
-    baseline = figures["new items"]
-    for figure in figures.values():
+    for way, figure in figures.items():
+        baseline = figures["refaug-1, new items" if way.startswith("refaug-1") else "new items"]
         figure |= {f"ratio_{clock}": round(baseline[clock] / figure[clock], 2) for clock in ("wall_s", "cpu_s")}
     print(json.dumps(figures, indent=1))
     write_result("loop", {"items": given.items, "busy": given.busy, "ways": figures}, ["torch", "faiss-cpu", "numpy"])
 
 
-def _measure(given: argparse.Namespace, order: str, again: bool, more: dict[str, str]) -> dict[str, float]:
-    arguments = [str(given.home.absolute()), given.index, given.rater, given.items, given.rounds, order, again]
+def _measure(given: argparse.Namespace, metric: str, order: str, again: bool, more: dict[str, str]) -> dict[str, float]:
+    found_by = [given.encoder_index, None] if metric == "refaug-1" else [given.index, given.rater]
+    arguments = [str(given.home.absolute()), *found_by, metric, given.items, given.rounds, order, again]
     environment = {name: text for name, text in os.environ.items() if name != "OMP_WAIT_POLICY"} | more
     answer = subprocess.run(
         [sys.executable, "-c", PROGRAM, json.dumps(arguments)],

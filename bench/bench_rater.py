@@ -1,17 +1,15 @@
-"""How fast the rater is, what other ways of serving it would bring, and how its ratings agree with people's.
+"""How fast the rater is beside the plain way, and how its ratings agree with people's.
 
     python bench/bench_rater.py --data FOLDER             the first two parts
     python bench/bench_rater.py training --data FOLDER    steps at the paper's size, the same examples and first weights
     python bench/bench_rater.py rating --data FOLDER      1,000 test pairs, 17 candidates each, with and without cache
-    python bench/bench_rater.py serving --data FOLDER     200 test pairs by the same network in other forms
     python bench/bench_rater.py people --data FOLDER --rater NAME --home HOME   its ratings of replies that people rated
     python bench/bench_rater.py trained --rater NAME --home HOME                how it was trained, with what result
 
 Results go to bench/results/rater_<part>.json, those of one rater to rater_<part>_<name>.json. Texts are those of
 `logs/small_en.jsonl.gz` of `--data`, replies those of `human/`; without them nothing is measured. The plain way of
 the first two parts rewrites the first published code: single precision, batches padded to their longest text and read
-with the padding, features put together in a Python loop. Its weights are ours. `serving` takes drawn weights of the
-sizes of `--preset`, or with `--rater` and `--home` those of a trained rater.
+with the padding, features put together in a Python loop. Its weights are ours.
 """
 
 from __future__ import annotations
@@ -23,7 +21,6 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +28,6 @@ import numpy as np
 import torch
 from common import ROOT, add_data_option, median, require_data, write_result
 from rater_people import SETS, people
-from rater_serving import CANDIDATES, Serving, make_test_pairs, seeded_network, serving, shuffled_texts, train_tokenizer
 from torch import Tensor, nn
 
 from refaug.core.artefacts.kinds import artefact_stores
@@ -44,14 +40,15 @@ from refaug.core.text.sentencepiece_tokenizer import open_sentencepiece
 from refaug.core.text.tokenizer_training import TokenizerTraining, train_sentencepiece
 from refaug.logs.pairs import SharedSettings
 from refaug.logs.store import StoredLog
-from refaug.rater.nn.build import PRESETS
-from refaug.rater.nn.checkpoint import REPORT, NNRater, read_manifest
-from refaug.rater.nn.model import BiGRURater, RaterConfig
+from refaug.rater.network_folder import REPORT
+from refaug.rater.nn.checkpoint import NNRater, read_manifest
+from refaug.rater.nn.model import BiGRURater
+from refaug.rater.nn.sizes import RaterConfig
 from refaug.rater.rating import RatingRequest
 from refaug.rater.training.corpus import code_texts, mine, open_corpus, shared_rows, turns_of
 from refaug.rater.training.examples import ExampleCorpus, Examples, ExampleSettings, Quadruples
-from refaug.scoring.home.networks import open_rater
 
+CANDIDATES = 17
 PACKAGES = ("refaug", "torch", "numpy", "sentencepiece")
 _SAID = ("validation_loss", "validation_accuracy", "auc_good_vs_wrong", "hard", "short", "temperature")
 THREADS = len(os.sched_getaffinity(0))
@@ -233,29 +230,7 @@ def prepare_corpus(data_folder: Path, folder: Path, config: RaterConfig) -> Any:
     return tokenizer
 
 
-# ── serving, people ───────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def bench_serving(data_folder: Path, preset: str, home: Settings, rater: str | None, settings: Serving) -> None:
-    """Measure a trained rater, or one of drawn weights with a tokenizer trained on the log."""
-    log = data_folder / "logs" / "small_en.jsonl.gz"
-    if not log.exists():
-        print(f"skipped: {log} is not there; give the folder with --data")
-        return
-    every = shuffled_texts(log)
-    texts = iter(every[: settings.texts])
-    test_pairs = make_test_pairs(texts, settings.pairs)
-    with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(temporary)
-        if rater is None:
-            tokenizer = train_tokenizer(every, folder, preset)
-            model, source = seeded_network(preset, tokenizer, test_pairs), {"preset": preset, "weights": "drawn"}
-        else:
-            trained = open_rater(home, rater)
-            model, tokenizer, source = trained.model, trained.tokenizer, {"rater": trained.spec, "weights": "trained"}
-        figures = serving(model, tokenizer, list(texts), test_pairs, folder, settings)
-    onnx = [name for name in ("onnx", "onnxruntime") if find_spec(name) is not None]
-    write_result("rater_serving", {**source, **figures}, (*PACKAGES, *onnx))
+# ── people ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def bench_people(data_folder: Path, home: Settings, rater: str, vectors: str | None, draws: int) -> None:
@@ -310,12 +285,6 @@ def main() -> None:
     arguments = _arguments()
     torch.set_num_threads(THREADS)
     home = Settings.from_env() if arguments.home is None else Settings(home=arguments.home)
-    if arguments.part == "serving":
-        settings = Serving(
-            pairs=arguments.pairs or 200, runs=arguments.runs, threads=tuple(sorted({1, min(2, THREADS)}))
-        )
-        bench_serving(arguments.data, arguments.preset, home, arguments.rater, settings)
-        return
     if arguments.part == "trained":
         bench_trained(home, arguments.rater)
         return
@@ -331,21 +300,19 @@ def main() -> None:
         if arguments.part in (None, "training"):
             bench_training(folder, config, arguments.steps, arguments.batch)
         if arguments.part in (None, "rating"):
-            bench_rating(folder, tokenizer, config, arguments.pairs or 1_000, arguments.plain_pairs)
+            bench_rating(folder, tokenizer, config, arguments.pairs, arguments.plain_pairs)
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("part", nargs="?", choices=("training", "rating", "serving", "people", "trained"))
+    parser.add_argument("part", nargs="?", choices=("training", "rating", "people", "trained"))
     add_data_option(parser)
     parser.add_argument("--steps", type=int, default=8)
     parser.add_argument("--batch", type=int, default=128)
-    parser.add_argument("--pairs", type=int, help="1,000 for rating, 200 for serving")
+    parser.add_argument("--pairs", type=int, default=1_000, help="for rating")
     parser.add_argument("--plain-pairs", type=int, default=30)
-    parser.add_argument("--preset", choices=tuple(PRESETS), default="paper", help="for serving")
-    parser.add_argument("--runs", type=int, default=3, help="for serving")
     parser.add_argument("--home", type=Path, help="where the rater is; by default REFAUG_HOME")
-    parser.add_argument("--rater", help="for people and trained; for serving, instead of drawn weights")
+    parser.add_argument("--rater", help="for people and trained")
     parser.add_argument("--vectors", help="for people: word vectors by name or file; by default those of its log")
     parser.add_argument("--draws", type=int, default=10_000, help="for people")
     arguments = parser.parse_args()

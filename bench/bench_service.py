@@ -22,6 +22,8 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as the service sets it, f
 
 import argparse
 import json
+import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -118,16 +120,20 @@ def single(settings: ServiceWorkload, home: Path) -> dict[str, Any]:
 
     `first`: every item is a new one, in every run. `plain`: the same, and the naive service has the network read every
     text of every triplet. `again`: the same 500 items over and over, each time with another reply, as when the replies
-    of one system after another are scored. All of it with one web process, as by default, and with two.
+    of one system after another are scored. All of it with one web process, as by default, and with two. Our service
+    has what the rater reads of the index; the naive one has a home without.
     """
     figures: dict[str, Any] = {"connections": 32, "seconds_a_run": settings.seconds}
+    naive_home = str(link_home(settings, home / "naive", both=False))
+    encode = ["index", "encode", NAME, "--rater", NAME, "--threads", "1"]
+    subprocess.run([sys.executable, "-m", "refaug", "--home", str(home), *encode], check=True)
     for workers in (1, 2):
         with (
             server(home, "--workers", str(workers)) as (_, port),
             naive_service(
-                "references", str(home), NAME, NAME
+                "references", naive_home, NAME, NAME
             ) as same,  # a new one for each server: it would have the texts in its cache
-            naive_service("plain", str(home), NAME, NAME) as plain,
+            naive_service("plain", naive_home, NAME, NAME) as plain,
         ):
             for name, other in (("first", same), ("plain", plain), ("again", same)):
                 runs = _single_runs(settings, name, port, other)

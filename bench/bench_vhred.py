@@ -27,8 +27,7 @@ from torch import nn
 from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer, open_sentencepiece
 from refaug.core.text.tokenizer_training import TokenizerTraining, train_sentencepiece
 from refaug.rater.adem.pretraining.build import PretrainingTask
-from refaug.rater.adem.pretraining.dialogues import CodedDialogues
-from refaug.rater.adem.pretraining.windows import DialogueWindows, WindowSettings
+from refaug.rater.adem.pretraining.dialogues import CodedDialogues, DialogueWindows, WindowSettings
 from refaug.rater.adem.vhred.artefact import Vhred
 from refaug.rater.adem.vhred.network import new_vhred
 from refaug.rater.adem.vhred.sizes import PRESETS, VhredConfig

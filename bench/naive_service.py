@@ -41,11 +41,15 @@ class PlainRater:
 
     def __init__(self, rater: Rater) -> None:
         self.spec, self.coverage, self.unfamiliar = rater.spec, rater.coverage, rater.unfamiliar
+        self.runtime = rater.runtime
         self._model, self._tokenizer = rater.model, rater.tokenizer
 
     def rate(self, test_pairs: Sequence[RatingRequest], _settings: object) -> list[list[float]]:
         """Return the ratings of each test pair's candidates, against its first gold."""
         return [self._rate(one) for one in test_pairs]
+
+    def forget_texts(self) -> None:
+        """Nothing is remembered."""
 
     def _rate(self, test_pair: RatingRequest) -> list[float]:
         count = len(test_pair.candidates)

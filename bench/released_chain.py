@@ -47,7 +47,8 @@ from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer, ope
 from refaug.core.text.tokenizers import get_tokenizer
 from refaug.logs.demo.demo_items import DemoItemSettings, demo_item_lines
 from refaug.logs.demo.generator import DemoSettings, demo_log_lines
-from refaug.rater.nn.model import BiGRURater, RaterConfig
+from refaug.rater.nn.model import BiGRURater
+from refaug.rater.nn.sizes import RaterConfig
 
 OUTPUT: Final = Path(__file__).resolve().parents[1] / "tests" / "released_chain.npz"
 SEED: Final = 20

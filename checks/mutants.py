@@ -131,7 +131,7 @@ def draw(tree: Path, count: int, seed: int) -> list[Mutant]:
     packages = [package for package in PACKAGES if (tree / package).exists()]
     while len(drawn) < count:
         package = packages[len(drawn) % len(packages)]
-        files = sorted(path for path in (tree / package).rglob("*.py") if "reference" not in path.parts)
+        files = sorted((tree / package).rglob("*.py"))
         (path,) = rng.choices(files, [path.stat().st_size for path in files])
         content = path.read_bytes()
         candidates = list(mutants_of(str(path.relative_to(tree)), content))

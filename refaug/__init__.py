@@ -21,9 +21,8 @@ if TYPE_CHECKING:
     from refaug.core.errors import BadInput, Conflict, NoGold, NotFound, RefaugError, Usage
     from refaug.library.agreement import meta
     from refaug.library.frozen_sets import OpenSet, open_set, reward, scorer
-    from refaug.library.ratings import rate
+    from refaug.library.ratings import Ratings, rate
     from refaug.library.results.agreement_table import AgreementTable, MetricAgreement
-    from refaug.library.results.ratings import Ratings
     from refaug.library.results.referenced_items import ReferencedItem, ReferencedItems, WeightedReference
     from refaug.library.results.scores import ScoredMetric, ScoredReply, Scores, SystemScores
     from refaug.library.retrieval import references
@@ -40,7 +39,7 @@ _MODULES = {
     "NoGold": "core.errors",
     "NotFound": "core.errors",
     "OpenSet": "library.frozen_sets",
-    "Ratings": "library.results.ratings",
+    "Ratings": "library.ratings",
     "RefaugError": "core.errors",
     "ReferencedItem": "library.results.referenced_items",
     "ReferencedItems": "library.results.referenced_items",

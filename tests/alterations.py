@@ -3,7 +3,8 @@
     python tests/alterations.py FIRST LAST     the alterations with these seeds, one line of JSON for each
 
 Seeds below 2,000 are those of the usual files; from there on it is the turn of `RARER`: indexes of other shapes, with
-another tokenizer, ranges of ruber, and backups.
+another tokenizer, ranges of ruber, and backups; and from 4,000 on of `LEARNED`: networks and judges of the extras,
+conversations, and files of scores.
 
 Each seed alters one file of a home, or an exported file: bytes, its length, or its content against that of another
 file, in the same version or another one. Then commands and a server over that home are asked for what they answered
@@ -19,12 +20,13 @@ import random
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from encoders import TinyEncoder, write_encoder
+from endpoints import endpoint, openai, write_judge
 from goldens.golden_home import run_command, unpacked, web_app
 from indexes import add_to_log, build, pairs_of
 from starlette.testclient import TestClient
@@ -73,6 +75,7 @@ REQUESTS: dict[str, tuple[str, str, Any]] = {
     "ranges": ("POST", "/v1/scores", {**WITH_INDEX, "metrics": ["ruber:model=demo,referenced=bleu"]}),
 }
 AUGMENTED = ("items.jsonl", "--index", "demo", "--rater", "demo", "--threads", "1")
+DRAWN = ("--draws", "0", "--threads", "1", "--json")
 COMMANDS: dict[str, tuple[str, ...]] = {
     "log": ("log", "sample", "demo", "--count", "400", "--json"),
     "stats": ("log", "stats", "demo", "--json"),
@@ -103,6 +106,19 @@ COMMANDS: dict[str, tuple[str, ...]] = {
         *("--draws", "0", "--json"),
     ),
 }
+OF_LEARNED: dict[str, tuple[str, ...]] = {
+    "adem": ("score", "few.jsonl", "--metric", "adem:model=demo,seen=keep", *DRAWN),
+    "vhred": ("artefacts", "export", "vhred", "demo", "vhred.tar.zst", "--json"),  # it was never trained
+    "judge-fit": (
+        *("judge", "score", "judge-fit", "demo", "table.csv", "--map", "utterance=prompt", "--map", "reference=gold"),
+        *("--map", "reply:new=after", "--threads", "1", "--json"),
+    ),
+    "hybrid": ("judge", "score", "hybrid", "demo", "talks.jsonl", "--threads", "1", "--json"),
+    "self-play": ("judge", "score", "hybrid", "demo", "selfplay:demo", "--threads", "1", "--json"),
+    "passport": ("artefacts", "show", "passport", "demo", "--json"),
+    "verify": ("score", "verify", "home/scores/scores.json", "few.jsonl", "--threads", "1", "--json"),
+    "compare": ("compare", "home/scores/scores.json", "--systems", "decent,generic", "--draws", "50", "--json"),
+}
 FEW = ("index", "rater", "ruber", "vectors")
 ASKED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {  # of the server, and of commands
     "logs/demo": ((), ("log", "stats")),
@@ -123,7 +139,18 @@ RARER: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "indexes/demo/ranges": (("ranges",), ("ranges",)),
     "backup": ((), ()),
 }
-FIRST_RARER = 2_000  # the first of their seeds
+LEARNED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "adems/demo": ((), ("adem",)),
+    "vhreds/demo": ((), ("vhred",)),
+    "fitted-judges/demo": ((), ("judge-fit",)),
+    "hybrids/demo": ((), ("hybrid",)),
+    "self-plays/demo": ((), ("self-play",)),
+    "passports/demo": ((), ("passport",)),
+    "scores": ((), ("verify", "compare")),
+}
+WAYS = ("bytes", "bytes", "run", "numbers", "cut", "longer", "swapped")
+MORE_WAYS = (*WAYS, "bit", "bit", "emptied")
+FIRST_RARER, FIRST_LEARNED = 2_000, 4_000  # the first of their seeds
 _INTERNAL = RefaugError.exit_code
 
 
@@ -159,6 +186,34 @@ def complete_rarer(settings: Settings) -> None:
     (settings.home.parent / "backup").rename(settings.home / "backup")  # where files are looked for
 
 
+def complete_learned(settings: Settings) -> None:
+    """Add a file of scores and the passport of a scripted judge to a home."""
+    from scripted_judges import ScriptedJudge, answer, as_json, rated_items  # noqa: PLC0415  of an extra
+
+    judge, rated = ScriptedJudge(golds_help=0.9, noise=0.8), settings.home / "rated.jsonl"
+    rated.write_text("\n".join(map(json.dumps, rated_items(60, 1))))
+    with endpoint(lambda asked: openai(as_json(answer(judge, asked.prompt, "", asked.part)))) as fake:
+        write_judge(settings.home, fake.url, "scripted")
+        command = ["judge", "certify", "scripted", str(rated), "--name", "demo"]
+        certified = run_command(["--quiet", "--home", str(settings.home), *command])
+    assert certified.code == 0, certified.err
+    (settings.home / "scores").mkdir()
+    command = (
+        "score",
+        "few.jsonl",
+        "--index",
+        "demo",
+        "--rater",
+        "demo",
+        "--metric",
+        "upsilon-bleu",
+        "--metric",
+        "chrf",
+    )
+    scored = run_command(["--quiet", "--home", str(settings.home), *command, "--details", *DRAWN])
+    (settings.home / "scores" / "scores.json").write_text(scored.out)
+
+
 def files_of(settings: Settings, kinds: Iterable[str]) -> dict[str, list[Path]]:
     """The files that belong to artefacts, by kind."""
     indexes = artefact_stores(settings)["index"]
@@ -181,7 +236,7 @@ def files_of(settings: Settings, kinds: Iterable[str]) -> dict[str, list[Path]]:
 
 def by_command(settings: Settings, name: str) -> Any:
     """What a command prints: its JSON, `refused`, or how it failed."""
-    ended = run_command(["--quiet", "--home", str(settings.home), *COMMANDS[name]])
+    ended = run_command(["--quiet", "--home", str(settings.home), *(COMMANDS | OF_LEARNED)[name]])
     if ended.code == 0:
         return ended.out
     return f"failed: {ended.err}" if ended.code == _INTERNAL else "refused"
@@ -247,7 +302,7 @@ def restored(settings: Settings) -> dict[str, Any]:
 
 def all_answers(settings: Settings, kind: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """What the server and the commands answer where files of this kind matter."""
-    of_server, of_commands = (ASKED | RARER)[kind]
+    of_server, of_commands = (ASKED | RARER | LEARNED)[kind]
     if kind == "exports":
         return {}, imported(settings)
     if kind == "backup":
@@ -255,10 +310,15 @@ def all_answers(settings: Settings, kind: str) -> tuple[dict[str, Any], dict[str
     return by_server(settings, of_server), {name: by_command(settings, name) for name in of_commands}
 
 
-def altered(path: Path, files: list[Path], chance: random.Random) -> tuple[str, bytes]:
+def altered(path: Path, files: list[Path], chance: random.Random, ways: Sequence[str]) -> tuple[str, bytes]:
     """Another content for a file, and in a word what was done."""
     content = bytearray(path.read_bytes())
-    way = chance.choice(("bytes", "bytes", "run", "numbers", "cut", "longer", "swapped"))
+    way = chance.choice(ways)
+    if way == "emptied":
+        return way, b""
+    if way == "bit":
+        content[chance.randrange(len(content))] ^= 1 << chance.randrange(8)
+        return way, bytes(content)
     if way == "swapped":
         same = [other for other in files if other.name == path.name and other != path] or files
         return way, chance.choice(same).read_bytes()
@@ -306,7 +366,10 @@ def try_all(settings: Settings, seeds: range) -> Iterator[dict[str, Any]]:
     """Alter, ask, and put back, once for each seed."""
     complete(settings)
     kinds = tuple(ASKED)
-    if seeds.start >= FIRST_RARER:
+    if seeds.start >= FIRST_LEARNED:
+        complete_learned(settings)
+        kinds = tuple(LEARNED)
+    elif seeds.start >= FIRST_RARER:
         complete_rarer(settings)
         kinds = tuple(RARER)
     right = {kind: all_answers(settings, kind) for kind in kinds if kind != "indexes/demo/baselines"}
@@ -325,13 +388,15 @@ def try_all(settings: Settings, seeds: range) -> Iterator[dict[str, Any]]:
         kind = kinds[seed % len(kinds)]
         path = chance.choice(files[kind])
         before = path.read_bytes()
-        way, content = altered(path, [each for paths in files.values() for each in paths], chance)
+        ways = WAYS if seed < FIRST_LEARNED else MORE_WAYS
+        way, content = altered(path, [each for paths in files.values() for each in paths], chance, ways)
         where = str(path.relative_to(settings.home))
         say({"begun": seed, "file": where, "way": way})
         replace(path, content)
         of_server, of_commands = all_answers(settings, kind)
         served, commanded = outcomes(of_server, right[kind][0]), outcomes(of_commands, right[kind][1])
         is_named = "wrong" not in commanded.values() or named_by_doctor(settings)
+        is_named |= kind == "scores" and commanded["verify"] != "right"
         replace(path, before)
         yield {"seed": seed, "file": where, "way": way, "served": served, "command": commanded, "named": is_named}
 

@@ -6,13 +6,12 @@ import os
 import threading
 import time
 from pathlib import Path
+from random import Random
 
-from plain_search import RawPair
+import numpy as np
+from indexes import home_of
+from plain_search import UNKNOWN, WORDS, RawPair, chance_tests
 
-from refaug.core.records import Item, Reference
-
-WORDS = tuple(f"w{number}" for number in range(60))
-UNKNOWN = tuple(f"x{number}" for number in range(30))  # without a vector
 PATIENCE_S = 90.0
 
 
@@ -25,18 +24,17 @@ def pairs_of_chance(random, count):
     ]
 
 
-def chance_tests(random, pairs, count):
-    """Test pairs, half of whose utterances are in the log."""
-    return [
-        Item(
-            id=str(number),
-            turns=(random.choice(pairs).utterance if number % 2 else " ".join(random.choices(WORDS, k=3)),),
-            references=(Reference(text=random.choice(pairs).response),),
-            dialogue=random.choice((None, "d1", "d2")),
-            exclude=tuple(random.sample(("d3", "d4", "d5"), number % 3)),
-        )
-        for number in range(count)
-    ]
+def log_of_chance(seed, pairs, tests):
+    """Pairs of a log, and test pairs."""
+    random = Random(seed)
+    found = pairs_of_chance(random, pairs)
+    return found, chance_tests(random, found, tests)
+
+
+def home_of_chance(folder, pairs):
+    """A home with these pairs and vectors of the words."""
+    rows = np.random.default_rng(1).standard_normal((len(WORDS), 16)).astype(np.float32)
+    return home_of(folder / "home", pairs, dict(zip(WORDS, rows, strict=True)))
 
 
 def processes_of_shards():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from functools import cache
+from importlib.util import find_spec
 from typing import Any
 
 import pytest
@@ -78,6 +79,8 @@ def commands_made_once() -> None:
 @pytest.fixture(scope="session", autouse=True)
 def routes_made_once() -> None:
     """Keep FastAPI from making all routes anew for every app: that takes longer than most requests of tests."""
+    if find_spec("fastapi") is None:  # where only the core is tested
+        return
     from fastapi.routing import _EffectiveRouteContext  # noqa: PLC0415  as above
 
     make, made = _EffectiveRouteContext.from_api_route, dict[int, tuple[object, object]]()

@@ -15,8 +15,8 @@ from scipy.special import erf
 from refaug.core.progress import Silent
 from refaug.rater.cross.build import task_of
 from refaug.rater.cross.examples import CrossExamples, CrossExampleSettings
-from refaug.rater.cross.model import CrossConfig, CrossNetwork
-from refaug.rater.cross.sequences import SequenceBatch, SequenceShape
+from refaug.rater.cross.model import CrossNetwork
+from refaug.rater.cross.sequences import CrossConfig, SequenceBatch, SequenceShape
 from refaug.rater.training.loop import OnNow, TrainConfig, TrainingCourse, run
 from refaug.rater.training.pair_corpus import PairCorpus
 

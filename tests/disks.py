@@ -10,6 +10,8 @@ from pathlib import Path
 
 from safeguards import require
 
+from refaug.core.progress import Silent
+
 
 @contextmanager
 def small_disk(options: str) -> Iterator[Path]:
@@ -57,3 +59,14 @@ def fill(disk: Path) -> Path:
                 while file.write(b"x" * size) == size:
                     pass
     return filler
+
+
+class Fills(Silent):
+    """Someone who fills the disk when a stage begins."""
+
+    def __init__(self, disk: Path, stage: str) -> None:
+        self.disk, self.wanted = disk, stage
+
+    def stage(self, name: str, total: int | None = None, unit: str = "") -> None:
+        if name == self.wanted:
+            fill(self.disk)

@@ -4,9 +4,9 @@
 
 It reads orders from stdin, one JSON object a line: the command's `arguments`, and the `kind` and `number` of the event
 before which it is to be killed (replace, fsync, unlink, close of a Parquet file; of an index also link and rows of an
-array; no kind, no kill). Every command runs in a process of its own, forked before anything has happened; the answer is
-its exit code (negative: the signal), what it wrote to stdout, and, where it came to its end, how many events of each
-kind there were. Parts are made small, so that a small log has many.
+array; any of them; no kind, no kill). Every command runs in a process of its own, forked before anything has happened;
+the answer is its exit code (negative: the signal), what it wrote to stdout, and, where it came to its end, how many
+events of each kind there were. Parts are made small, so that a small log has many.
 
 FAISS must not be used before a fork by more than one thread, nor DuckDB be open: so commands for indexes and vectors
 are to be given `--threads 1` here.
@@ -29,17 +29,19 @@ import pyarrow.parquet as pq
 
 from refaug.cli.main import main
 from refaug.logs import part_files
-from refaug.logs.ingest import pairing, stage
+from refaug.logs.ingest import order as staging
+from refaug.logs.ingest import pairing
 
 INDEXING = {"index", "vectors"}
+ANY = "any"
 
 
 def small() -> None:
     """Sizes at which a log of a few kilobytes has many blocks, row groups and parts."""
     part_files.ROWS_A_GROUP = 8
-    stage.PART_BYTES = 3_000
+    staging.PART_BYTES = 3_000
     pairing.FloodCounter.__init__.__kwdefaults__["bits"] = 12  # type: ignore[index]
-    stage.IngestOrder.block_bytes = property(lambda _order: 700)  # type: ignore[assignment]
+    staging.IngestOrder.block_bytes = property(lambda _order: 700)  # type: ignore[assignment]
 
 
 class Killer:
@@ -53,7 +55,7 @@ class Killer:
 
         def watched(*given: object, **named: object) -> object:
             self.seen[kind] += 1
-            if kind == self.kind and self.seen[kind] == self.number:
+            if self.kind in (kind, ANY) and self.number == (self.seen.total() if self.kind == ANY else self.seen[kind]):
                 os.kill(os.getpid(), signal.SIGKILL)
             return real(*given, **named)
 
@@ -83,6 +85,7 @@ def warm() -> None:
     pa.array([1])
     with redirect_stdout(io.StringIO()):
         main(["--home", "no-such-folder", "log", "list"])
+        main(["--home", "no-such-folder", "admin", "backup", "no-such-backup"])
 
 
 def warm_indexing() -> None:

@@ -9,13 +9,29 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+import httpx2
+import uvicorn
 from browser import CHROMIUM, Page, opened
 from safeguards import require
 from servers import Served, served
+from serving import listening, wait_until_ready
+
+from refaug.core.home import Settings
+from refaug.service.server_settings import ServeSettings
+from refaug.service.web.app import create_app
 
 AXE: Final = Path(__file__).parent / "axe" / "axe.min.js"
 SERIOUS: Final = ("serious", "critical")
-SIZES: Final = ((380, "light"), (380, "dark"), (1_600, "light"), (1_600, "dark"))
+SIZES: Final = ((380, "light"), (1_600, "dark"))  # widths decide the layout, schemes the colours
+
+
+@dataclass
+class Keyed:
+    """A page of a service that asks for keys, and a client of it that has none."""
+
+    page: Page
+    address: str
+    client: httpx2.Client
 
 
 @dataclass
@@ -38,9 +54,32 @@ def browsing(home: Path, folder: Path, *options: str, path: str = "/") -> Iterat
             yield Browsed(server=server, page=page, address=address)
 
 
+@contextmanager
+def asking_for_keys(browsed: Browsed, home: Settings, path: str = "/") -> Iterator[Keyed]:
+    """Serve another home in this process, and open a page of it that shares nothing with those that are open."""
+    config = uvicorn.Config(
+        create_app(home, ServeSettings(keys=True)), port=0, log_config=None, timeout_graceful_shutdown=2
+    )
+    with listening(uvicorn.Server(config)) as port, httpx2.Client(base_url=f"http://127.0.0.1:{port}") as client:
+        wait_until_ready(client)
+        page = browsed.page.other_device(f"http://127.0.0.1:{port}{path}")
+        page.look(1_280)
+        yield Keyed(page=page, address=f"http://127.0.0.1:{port}", client=client)
+        page.go("about:blank")  # so that the server has no connection to wait for
+
+
 def wait_until_quiet(page: Page) -> None:
     """Wait until a page is there and nothing is being asked for."""
     page.until("document.readyState === 'complete' && !document.querySelector('[aria-busy]')")
+
+
+def looks_right(page: Page) -> None:
+    """Nothing is inaccessible or too wide, in all sizes and schemes."""
+    for width, scheme in SIZES:
+        page.look(width, scheme=scheme)
+        assert accessibility_faults(page) == [], (width, scheme)
+        assert overflow(page) == [], (width, scheme)
+    page.look(1_280)
 
 
 def press(page: Page, text: str, within: str = "main") -> None:

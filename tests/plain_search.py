@@ -16,7 +16,7 @@ from functools import cached_property
 
 import numpy as np
 
-from refaug.core.records import Item, Origin
+from refaug.core.records import Item, Origin, Reference
 from refaug.core.text.normalisation import normalise
 from refaug.core.text.tokenizer_base import Tokenizer
 from refaug.indexer.search import search_settings
@@ -331,3 +331,23 @@ def _closed(test: Item, pair: RawPair, settings: SearchSettings) -> str:
     if (after and pair.time < after) or (before and pair.time >= before):
         return "time"
     return "log" if pair.log in settings.exclude_logs else ""
+
+
+# A log of chance
+
+WORDS = tuple(f"w{number}" for number in range(60))
+UNKNOWN = tuple(f"x{number}" for number in range(30))  # without a vector
+
+
+def chance_tests(random, pairs, count):
+    """Test pairs, half of whose utterances are in the log."""
+    return [
+        Item(
+            id=str(number),
+            turns=(random.choice(pairs).utterance if number % 2 else " ".join(random.choices(WORDS, k=3)),),
+            references=(Reference(text=random.choice(pairs).response),),
+            dialogue=random.choice((None, "d1", "d2")),
+            exclude=tuple(random.sample(("d3", "d4", "d5"), number % 3)),
+        )
+        for number in range(count)
+    ]

@@ -15,7 +15,8 @@ from refaug.core.text.sentencepiece_tokenizer import open_sentencepiece
 from refaug.core.text.tokenizer_training import TokenizerTraining, train_sentencepiece
 from refaug.rater.nn.build import task_of
 from refaug.rater.nn.checkpoint import NNRater
-from refaug.rater.nn.model import BiGRURater, RaterConfig
+from refaug.rater.nn.model import BiGRURater
+from refaug.rater.nn.sizes import RaterConfig
 from refaug.rater.rating import Rater
 from refaug.rater.training.examples import ExampleCorpus, Examples, ExampleSettings
 from refaug.rater.training.loop import OnEpoch, OnNow, TrainConfig, TrainingCourse, run

@@ -16,7 +16,8 @@ from rubers import tiny_network
 from refaug.core.home import Settings
 from refaug.rater.nn.checkpoint import save_rater
 from refaug.rater.ruber.network import save_ruber
-from refaug.scoring.home.networks import rater_places, ruber_places
+from refaug.scoring.home.networks import rater_places
+from refaug.scoring.home.torch_networks import ruber_places
 
 WORDS = ["apples", "blue", "boats", "do", "fly", "green", "how", "i", "like", "no", "red", "the", "they", "we", "yes"]
 TEXTS = sorted({" ".join(random.Random(number).choices(WORDS, k=1 + number % 6)) for number in range(200)})

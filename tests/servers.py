@@ -7,9 +7,9 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,7 @@ class Served:
     home: Path
     client: httpx2.Client
     options: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)  # what is added to that of the tests
 
     def restart_after_kill(self) -> None:
         """End the whole service as a power cut would, and begin it again at the same address."""
@@ -42,7 +43,7 @@ class Served:
         for pid in [self.process.pid, *(pid for pids in self.children().values() for pid in pids)]:
             os.kill(pid, signal.SIGKILL)
         self.process.wait()
-        self.process = _started(self.home, self.client.base_url.port or 0, *self.options)
+        self.process = _started(self.home, self.client.base_url.port or 0, *self.options, **self.environment)
 
     def children(self) -> dict[str, list[int]]:
         """The processes below it, by what they are: web, jobs."""
@@ -120,14 +121,14 @@ def said_by(home: Path) -> str:
 
 
 @contextmanager
-def served(home: Path, *options: str) -> Iterator[Served]:
+def served(home: Path, *options: str, **environment: str) -> Iterator[Served]:
     """The service over a home, ready, on a port that was free."""
-    process = _started(home, 0, *options)
+    process = _started(home, 0, *options, **environment)
     found: Served | None = None
     try:
         address = _address_of(process, home)
         with httpx2.Client(base_url=address, timeout=60) as client:
-            found = Served(process=process, home=home, client=client, options=options)
+            found = Served(process=process, home=home, client=client, options=options, environment=environment)
             found.until(lambda: found.ask("GET", "/readyz").status_code == 200, "the service to be ready")
             yield found
     finally:
@@ -141,13 +142,17 @@ def served(home: Path, *options: str) -> Iterator[Served]:
             process.wait()
 
 
-def _started(home: Path, port: int, *options: str) -> subprocess.Popen[bytes]:
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("REFAUG_")}
+def _started(home: Path, port: int, *options: str, **added: str) -> subprocess.Popen[bytes]:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("REFAUG_")} | added
     environment.setdefault("NUMBA_CACHE_DIR", "")  # what was compiled beside the code, not anew for every home
+    environment["PYTHONPATH"] = added.get("PYTHONPATH", str(ROOT))
     environment.pop("PYTHONDONTWRITEBYTECODE", None)  # modules, too, not anew for every process that is begun
+    environment["REFAUG_JOB_NICE"] = (
+        "0"  # other tests take the cores: a job that lets them go first ends late, and a test waits
+    )
     command = [sys.executable, "-c", _START, "--home", str(home), "serve", "--port", str(port), *options]
     with (home.parent / f"{home.name}.log").open("ab") as log:
-        return subprocess.Popen(command, cwd=ROOT, env={**environment, "PYTHONPATH": str(ROOT)}, stdout=log, stderr=log)
+        return subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log)
 
 
 def _address_of(process: subprocess.Popen[bytes], home: Path) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import uvicorn
 from engines import TEXTS, home_with_versions
 from fastapi import FastAPI, Request
 from new_tables import add_tables
@@ -80,6 +82,19 @@ def wait_until(true: Callable[[], bool], said: Callable[[], str] = lambda: "it n
     while not true():
         assert time.monotonic() < until, said()
         time.sleep(0.01)
+
+
+@contextmanager
+def listening(server: uvicorn.Server) -> Iterator[int]:
+    """The port of a real server in a thread of this process."""
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        wait_until(lambda: server.started or not thread.is_alive())
+        yield server.servers[0].sockets[0].getsockname()[1]
+    finally:
+        server.should_exit = True
+        thread.join()
 
 
 def bare_app(home: Settings, **settings: Any) -> FastAPI:

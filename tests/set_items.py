@@ -8,8 +8,7 @@ from pathlib import Path
 
 from refaug.core.home import Settings
 from refaug.core.records import Item, Origin, Reference
-from refaug.scoring.reference_sets.reference_set import ReferenceSet
-from refaug.scoring.reference_sets.set_manifest import Purpose, SetDescription
+from refaug.scoring.reference_sets.reference_set import Purpose, ReferenceSet, SetDescription
 from refaug.scoring.reference_sets.set_store import ReferenceSets
 
 WORDS = ["we", "you", "they", "go", "eat", "drink", "tea", "milk", "home", "today", "never", "often", "the", "not"]

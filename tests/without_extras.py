@@ -1,8 +1,9 @@
 """Run the core's tests with all extras removed, and those of each extra alone: `tests/without_extras.py [NAME…]`.
 
 Each run has a copy of the tracked files without the folders of the removed extras and of their tests: every module is
-imported, every command shows its help, the service its OpenAPI document, and the tests of units pass. A name is `core`
-or an extra, which has those beside it that it imports; `--quick` leaves the tests out.
+imported, every command shows its help, the service its OpenAPI document, and the tests of units pass. A name is `core`,
+an extra, which has those beside it that it imports, or `no-EXTRA`: all but this one and those that import it. `--quick`
+leaves the tests out.
 """
 
 from __future__ import annotations
@@ -13,13 +14,17 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 EXTRAS: Final = sorted(path.parent.name for path in (ROOT / "refaug/extras").glob("*/__init__.py"))
-# a wheel is built of all files; the tests of what is registered look at all extras
-UNITS: Final = ["tests/unit", "--ignore=tests/unit/test_packaging.py", "--ignore=tests/unit/core/installation"]
+# a wheel is built of all files; the tests of what is registered, and of checks of the repository, look at all extras
+_OF_ALL: Final = ("tests/unit/test_packaging.py", "tests/unit/core/installation", "tests/unit/checks")
+UNITS: Final = ["tests/unit", *(f"--ignore={path}" for path in _OF_ALL)]
+WITHOUT: Final = "no-"
 PROGRAM: Final = """
 import contextlib, importlib, io, pkgutil, sys
 from pathlib import Path
@@ -62,9 +67,16 @@ def beside(extra: str) -> Iterator[str]:
         yield from beside(needed)
 
 
+def kept_by(name: str) -> set[str]:
+    """Return the extras of a run."""
+    if name.startswith(WITHOUT):
+        return {extra for extra in EXTRAS if name.removeprefix(WITHOUT) not in beside(extra)}
+    return set() if name == "core" else set(beside(name))
+
+
 def passes(name: str, *, quick: bool) -> bool:
     """Whether the core, or an extra, works without the others."""
-    kept = set() if name == "core" else set(beside(name))
+    kept = kept_by(name)
     gone = [f"{folder}/{extra}/" for folder in ("refaug/extras", "tests/extras") for extra in {*EXTRAS} - kept]
     tracked = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     with tempfile.TemporaryDirectory(prefix="refaug-without-") as folder:
@@ -75,7 +87,8 @@ def passes(name: str, *, quick: bool) -> bool:
         environment = {**os.environ, "PYTHONPATH": f"{folder}:{folder}/clients/python/src"}
         commands = [["-W", "ignore", "-c", PROGRAM]]
         if not quick:
-            units = UNITS if name == "core" else [f"tests/extras/{name}/unit"]
+            units = UNITS if name not in EXTRAS else []
+            units = [*units, *(f"tests/extras/{extra}/unit" for extra in sorted(kept if units else {name}))]
             commands += [["-m", "pytest", "-q", "-n", "2", "--dist", "loadfile", "-p", "no:schemathesis", *units]]
         ended = [
             subprocess.run([sys.executable, *words], cwd=folder, env=environment, check=False) for words in commands
@@ -88,8 +101,9 @@ def passes(name: str, *, quick: bool) -> bool:
 def main(words: list[str]) -> int:
     """Run those that are named, or all."""
     names = [word for word in words if word != "--quick"] or ["core", *EXTRAS]
-    failing = [name for name in names if not passes(name, quick="--quick" in words)]
-    return 1 if failing else 0
+    quick = "--quick" in words
+    with ThreadPoolExecutor(2 if quick else 1) as pool:  # tests take two cores, the rest one
+        return 0 if all(list(pool.map(partial(passes, quick=quick), names))) else 1
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ import inspect
 import json
 import re
 import shlex
-from collections.abc import Callable
 from dataclasses import fields
 from functools import cache
 from pathlib import Path
@@ -15,9 +14,8 @@ from typing import Any
 import pytest
 from typer.main import get_command as command_tree
 
+from checks.reference import pages
 from refaug.cli.main import app
-from refaug.cli.reference.cli_reference import main as reference_main
-from refaug.cli.reference.settings_reference import main as settings_page_main
 from refaug.core import errors
 from refaug.core.errors import RefaugError, Usage
 from refaug.core.home import CLUSTER_VARIABLES, STORE_VARIABLES, VARIABLES, Settings
@@ -29,7 +27,6 @@ from refaug.logs.manifest import LogIngest, LogManifest, LogPart, LogSource
 from refaug.logs.pairs import PAIR_SCHEMA
 from refaug.metrics.catalogue import METRICS
 from refaug.service.server_settings import ServeSettings
-from refaug.service.web import api_reference as reference
 from refaug.service.web.app import create_app
 from refaug.service.web.problems import code_meanings
 
@@ -112,16 +109,22 @@ def test_the_reference_of_the_api_has_every_route_header_and_code() -> None:
     assert set(re.findall(r"^### (\w+)$", text, re.MULTILINE)) | {f for f in schemas if f"`{f}`" in text} == schemas
 
 
-def test_the_pages_of_the_api_say_when_they_are_not_current(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "new" / "api.md"
-    assert reference.main(["--check", str(path)]) == 1
-    assert reference.main([str(path)]) == 0
-    assert reference.main([str(path), "--check"]) == 0
+def test_pages_that_are_generated_say_when_they_are_not_current(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "new"
+    assert pages.main(["--check", str(folder)]) == 1
+    assert not folder.exists()
+    assert len(capsys.readouterr().err.splitlines()) == len(pages.PAGES)
+    assert pages.main([str(folder)]) == 0
+    assert {path.name: path.read_text("utf-8") for path in folder.iterdir()} == {
+        name: page(f"reference/{name}") for name in pages.PAGES
+    }
+    assert pages.main([str(folder), "--check"]) == 0
+    path = folder / "api.md"
     path.write_text(path.read_text("utf-8").replace("/healthz", "/health"), "utf-8")
-    assert reference.main(["--check", str(path)]) == 1
-    assert capsys.readouterr().err == f"{path} is not what the service says: run make docs\n" * 2
-    assert reference.main([]) == 2
-    assert reference.main(["--check"]) == 2
+    assert pages.main(["--check", str(folder)]) == 1
+    assert capsys.readouterr().err == f"{path} is not what the service says: run make docs\n"
 
 
 def shown_commands() -> list[tuple[str, str]]:
@@ -348,20 +351,6 @@ def test_every_error_has_an_occasion_and_a_remedy_on_the_page() -> None:
 def test_the_exit_code_page_has_every_exit_code() -> None:
     listed = [int(row[0]) for row in rows(page("reference/exit-codes.md"))]
     assert listed == sorted({0, *(kind.exit_code for kind in error_classes())})
-
-
-@pytest.mark.parametrize("main", [settings_page_main, reference_main])
-def test_a_page_is_not_written_into_a_file_that_is_called_like_an_option(
-    main: Callable[[list[str]], int],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    for arguments in ([], ["--help"], ["--check"]):
-        assert main(arguments) == 2
-        assert "[--check] FILE" in capsys.readouterr().err
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_settings_page_has_every_variable_and_its_default() -> None:

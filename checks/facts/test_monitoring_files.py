@@ -76,7 +76,7 @@ def test_the_alert_on_a_silent_shard_is_about_a_figure_of_each_shard(tmp_path: P
     shards = [ShardState(index="chat@1", shard="0", replicas=2, alive=1, machines=1, silent=("10.0.0.2",))]
     shards += [ShardState(index="chat@1", shard="1", replicas=2, alive=0, machines=0, silent=("10.0.0.1",) * 2)]
     snapshot = figures.ServiceSnapshot(
-        home=Settings(home=tmp_path), versions={}, troubles={}, processes=1, jobs={}, failing={}, shards=shards
+        home=Settings(home=tmp_path), versions={}, troubles={}, processes=1, jobs={}, schedules={}, shards=shards
     )
     shown = figures.exposition(snapshot).decode()
     samples = re.findall(r'^refaug_shard_replicas\{index="([^"]+)",shard="(\d)",state="(\w+)"\} (\S+)$', shown, re.M)

@@ -21,7 +21,6 @@ from refaug.service.backup import backing_up
 from refaug.service.evaluations.uploads import MAX_UPLOADS
 from refaug.service.jobs import schedules, worker
 from refaug.service.jobs.job_order import KINDS
-from refaug.service.process import server
 from refaug.service.server_settings import ServeSettings
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -54,8 +53,6 @@ def stated(pattern: str) -> int:
         (r"Ended jobs are kept for ([\d,]+) days", SETTINGS.keep_jobs_days),
         (r"ends with a conflict after ([\d,]+) attempts", backing_up.TRIES),
         (r"up to ([\d,]+) before it are noted as missed", schedules._MAX_MISSED),
-        (r"open files by ([\d,]+) above", server._OTHER_FILES + server._VERSION_FILES),
-        (r"connections and ([\d,]+) files", server._OTHER_FILES),
     ],
 )
 def test_numbers_are_those_of_settings_and_limits(pattern: str, value: int) -> None:

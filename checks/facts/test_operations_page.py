@@ -26,7 +26,7 @@ TESTS = {
         "../checks/facts/test_docs.py",
     ),
     "Jobs": ("unit/service/jobs/test_store.py", "integration/test_job_worker.py", "integration/test_jobs_command.py"),
-    "The first index and rater": (
+    "The first index": (
         "acceptance/test_index_pages.py",
         "acceptance/test_pages.py",
         "acceptance/test_nightly.py",
@@ -140,7 +140,7 @@ def test_the_command_of_the_open_files_names_the_size_that_was_measured() -> Non
 def test_alerts_name_figures_that_there_are(tmp_path: Path) -> None:
     shown = exposition(
         ServiceSnapshot(
-            home=Settings(home=tmp_path), versions={}, troubles={}, processes=1, jobs={}, failing={"nightly": "late"}
+            home=Settings(home=tmp_path), versions={}, troubles={}, processes=1, jobs={}, schedules={"nightly": "late"}
         )
     ).decode()
     named = set(re.findall(r"`(refaug_[a-z_]+)", PAGE))

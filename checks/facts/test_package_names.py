@@ -100,7 +100,6 @@ def test_the_packages_that_offer_names_are_few() -> None:
     assert {name for name in PACKAGES if offers_names(name)} == {
         "refaug",
         "refaug.cli",
-        "refaug.core.kernels",
         "refaug.library.hugging_face",
         "refaug.library.nlgeval",
         "refaug.service.jobs.kinds",

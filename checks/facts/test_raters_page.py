@@ -7,7 +7,7 @@ import re
 from acceptance.examples import ROOT
 
 from refaug.rater.nn.build import PRESETS
-from refaug.rater.nn.model import RaterConfig
+from refaug.rater.nn.sizes import RaterConfig
 from refaug.rater.rating_settings import COMBINES
 from refaug.rater.training.corpus import LEAST_UTTERANCES
 from refaug.rater.training.loop import TrainConfig

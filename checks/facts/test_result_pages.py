@@ -275,11 +275,11 @@ def test_every_part_says_when_and_with_what_it_was_made() -> None:
         )
 
 
-def test_the_proof_names_what_a_larger_encoder_and_the_started_home_are_worth() -> None:
+def test_the_proof_names_what_a_larger_encoder_the_started_home_and_more_words_are_worth() -> None:
     page = (ROOT / "docs" / "proof.md").read_text("utf-8")
-    [larger, started] = [
+    [larger, started, words] = [
         json.loads((ROOT / "bench" / "results" / f"{name}.json").read_text("utf-8"))
-        for name in ("larger_encoder", "everyday_home")
+        for name in ("larger_encoder", "everyday_home", "rater_words")
     ]
     figures = re.search(r"at (\.\d+) over the same references: (\S+ \[.*?\]) over `refaug-1`, (\S+ \[.*?\]) over", page)
     leads = larger["lead of large"]
@@ -296,6 +296,13 @@ def test_the_proof_names_what_a_larger_encoder_and_the_started_home_are_worth() 
         _digits(started["agreement"]["home of refaug start"]["mean"]),
         _lead(leads["logs of the proof"]),
         _lead(leads["without an index"]),
+    )
+    figures = re.search(r"the same rater has (\.\d+) on the four groups, (\S+ \[.*?\])\.", page)
+    by_words = words["agreement"]["last turn"]
+    assert figures is not None
+    assert figures.groups() == (
+        _digits(by_words["words of the larger log too"]["mean"]),
+        _lead(by_words["lead of words of the larger log too"]),
     )
 
 

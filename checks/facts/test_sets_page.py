@@ -9,7 +9,7 @@ from acceptance.examples import ROOT
 
 from refaug.scoring.cases import ENOUGH
 from refaug.scoring.reference_sets.derivation import Derivation
-from refaug.scoring.reference_sets.set_manifest import Purpose
+from refaug.scoring.reference_sets.reference_set import Purpose
 from refaug.scoring.reference_sets.set_store import LEAST_PREFIX
 
 PAGE = ROOT / "docs" / "sets.md"

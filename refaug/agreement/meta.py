@@ -1,7 +1,7 @@
 """Measure how far metrics agree with people: rated test sets in, records of agreement out, for `refaug agreement`.
 
-`refaug.agreement.rows` selects the replies that count, `refaug.agreement.row_scores` scores
-them, and `refaug.agreement.figures` computes the figures of each set.
+`refaug.agreement.rows` selects the replies that count, `refaug.agreement.row_scores` scores them, and this module
+computes the figures of each set.
 """
 
 from __future__ import annotations
@@ -60,11 +60,10 @@ from refaug.metrics.statistics.correlation import (
     between_annotators,
     by_annotator,
     correlate,
-    holm,
     partial_spearman,
     williams,
 )
-from refaug.metrics.statistics.resampling import Estimate, Floats
+from refaug.metrics.statistics.resampling import Estimate, Floats, holm
 from refaug.scoring.cases import require_references, require_texts_and_sources, split
 from refaug.scoring.items import BadItem
 from refaug.scoring.settings import MetaSettings, RowsChoice
@@ -414,8 +413,11 @@ def agreement(
     )
 
 
-def default_metrics(items: Iterable[Item | BadItem]) -> list[str]:
-    """Return the plain metrics that apply; `multi-bleu` differs from `bleu` only with several references an item."""
+def default_metrics(items: Iterable[Item | BadItem], first: Sequence[str] = ()) -> list[str]:
+    """Return `first`, and the plain metrics that apply.
+
+    `multi-bleu` differs from `bleu` only with several references an item.
+    """
     bad, golds, most, count = list[BadItem](), False, 0, 0
     for test_item in items:
         if isinstance(test_item, BadItem):
@@ -427,9 +429,11 @@ def default_metrics(items: Iterable[Item | BadItem]) -> list[str]:
     if not count:
         split(bad)  # refuses a set without a usable item
     if not most:
+        if first:
+            return list(first)
         raise BadInput("no item has a reference of its own", remedy='give items "references": ["…"], or name a metric')
     several = most > 1 or not golds
-    return [*(["bleu"] if golds else []), *(["multi-bleu"] if several else []), "rouge-l", "chrf"]
+    return [*first, *(["bleu"] if golds else []), *(["multi-bleu"] if several else []), "rouge-l", "chrf"]
 
 
 def _rated_rows(rated_items: RatedItems, metrics: Sequence[ComparedMetric], settings: MetaSettings) -> RatedRows:

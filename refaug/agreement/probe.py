@@ -38,6 +38,7 @@ from refaug.scoring.cases import (
 from refaug.scoring.evaluate import signature_of
 from refaug.scoring.items import BadItem
 from refaug.scoring.provenance import Provenance
+from refaug.scoring.scores import problems_json
 from refaug.scoring.spooled_items.item_collection import data_hash
 
 NO_UTTERANCE: Final = Problem("no_utterance", "it has no utterance to repeat")
@@ -177,10 +178,7 @@ class ProbeReport:
             "scores": [metric.as_json() for metric in self.metrics],
             "data": self.data,
             "items": self.items,
-            "problems": [
-                {"file": bad.file, "line": bad.line, "id": bad.item, "field": bad.field, "message": bad.message}
-                for bad in self.bad_items
-            ],
+            "problems": problems_json(self.bad_items),
         }
 
 

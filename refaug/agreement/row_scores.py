@@ -31,7 +31,7 @@ from refaug.metrics.signature import Signature
 from refaug.metrics.statistics.agreement import RatedSet
 from refaug.scoring.cases import bind_metric, references_for, score_replies, trained_on_error
 from refaug.scoring.evaluate import signature_of
-from refaug.scoring.spooled_items.blocks import blocks_of
+from refaug.scoring.spooled_items.item_collection import blocks_of
 
 LENGTH_TOKENIZER: Final = "word"  # counts lengths of texts that are not Japanese
 _LISTED_REASONS: Final = 3

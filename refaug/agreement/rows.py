@@ -349,10 +349,6 @@ class RowsDigest:
     def add(self, item_id: str, row: Row, ratings: Floats) -> None:
         """Add the next row, with the id of its item and the ratings of the kept annotators."""
         references = [[reference.text, reference.weight] for reference in row.references]
-        shown_ratings = [_or_none(rating) for rating in ratings.tolist()]
+        shown_ratings = [None if math.isnan(rating) else rating for rating in ratings.tolist()]
         content = [item_id, row.system, shown_ratings, references, row.reply]
         self._sha256.update(orjson.dumps(content, option=orjson.OPT_APPEND_NEWLINE))
-
-
-def _or_none(rating: float) -> float | None:
-    return None if math.isnan(rating) else rating

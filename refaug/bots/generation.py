@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Self
 from refaug.bots.replier import BotReply, Replier, ReplyRequest
 from refaug.bots.specification import BotSpecification
 from refaug.core.errors import BadInput, Usage
-from refaug.rater.adem.vhred.generation_settings import (
+from refaug.rater.adem.vhred.sizes import (
     CHOICES,
     METHODS,
     MOST_BEAMS,

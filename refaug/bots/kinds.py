@@ -1,4 +1,4 @@
-"""The kinds of bots by name; a new kind is one more entry here, or in a package of its own (docs/extending.md)."""
+"""The kinds of bots by name; a new kind is one more entry here, or in another package (docs/extending.md)."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from time import perf_counter
 from typing import Final, Protocol, Self, runtime_checkable
 
@@ -158,12 +158,7 @@ class Latency:
 
     def as_json(self) -> dict[str, object]:
         """Return the figures."""
-        return {
-            "replies": self.replies,
-            "mean_ms": self.mean_ms,
-            "median_ms": self.median_ms,
-            "p95_ms": self.p95_ms,
-        }
+        return asdict(self)
 
     @property
     def line(self) -> str:

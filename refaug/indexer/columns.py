@@ -137,7 +137,7 @@ class TextWriter(_Writer):
         """Append rows, one array a column."""
         rows = pa.RecordBatch.from_arrays(list(columns), schema=self._schema)
         self.rows += rows.num_rows
-        self.text_bytes += sum(_bytes_of(column) for column in columns)
+        self.text_bytes += sum(int(pa.compute.sum(pa.compute.binary_length(column)).as_py() or 0) for column in columns)
         self._pending.append(rows)
         pending_rows = sum(batch.num_rows for batch in self._pending)
         if pending_rows >= ROWS_A_BATCH:
@@ -170,10 +170,6 @@ class TextWriter(_Writer):
 def _copy(column: pa.ChunkedArray) -> pa.StringArray:
     """Return one contiguous array: for a view, Arrow would write padding that depends on how the rows arrived."""
     return pa.concat_arrays([*column.chunks, pa.array([], pa.string())])
-
-
-def _bytes_of(texts: pa.StringArray) -> int:
-    return int(pa.compute.sum(pa.compute.binary_length(texts)).as_py() or 0)
 
 
 def text_batches(path: Path, column: str = "text") -> Iterator[pa.StringArray]:

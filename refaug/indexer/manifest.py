@@ -48,6 +48,11 @@ class VectorSource:
     path: str = ""  # where an encoder lay that was named by a path
 
     @property
+    def spec(self) -> str:
+        """The name with the hash of the content, for signatures."""
+        return f"{self.name}#{self.sha256[:12]}"
+
+    @property
     def encoder(self) -> Path | str:
         """The encoder as an order names it: its folder, or its name and version in the home."""
         return Path(self.path) if self.path else self.name

@@ -28,7 +28,6 @@ from refaug.logs.store import StoredLog
 # Only keys, hashes and row numbers are grouped and joined; texts are fetched only for the rows chosen to show them. A
 # row's number combines the number of its part and its place there, so it is valid for one state of the logs only.
 
-NO_TIME: Final = int(np.iinfo(np.int64).min)
 _KEYS_AT_ONCE: Final = 100_000  # handed to the engine in one statement
 _ALL_BITS: Final = "18446744073709551615::HUGEINT"  # sums of hashes are taken modulo 2 ** 64
 
@@ -230,19 +229,6 @@ def drop_tables(engine: QueryEngine, tables: Iterable[str]) -> None:
 
 
 # ── The tables of an index, from logs: distinct utterances, their distinct responses, and all occurrences ─────────────
-
-__all__ = [
-    "NO_TIME",
-    "SPEAKERS",
-    "ChangedKeys",
-    "ErasedKeySets",
-    "TableCounts",
-    "build_table",
-    "changed_keys",
-    "erased_key",
-    "fingerprints",
-    "no_pairs",
-]
 
 SPEAKERS: Final = "speakers.arrow"  # who gave the response; empty where the log does not say
 _KEYS_IN_MEMORY: Final = 4_000_000  # compared at once

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from refaug.core.errors import BadInput, Corrupt, Usage
 from refaug.core.files import make_folder, write_aside
-from refaug.core.kernels import compiled, frozen
+from refaug.core.kernels.kernel import compiled, frozen
 from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from refaug.core.text.tokenizer_base import Tokenizer, WordTokenizer
 from refaug.core.text.tokenizers import default_tokenizer, get_tokenizer

@@ -121,16 +121,14 @@ class _Comparison:
 
     def metrics(self, sets: ParsedSets) -> tuple[list[Any], str]:
         """Return the metrics, bound to their models, and the name of the baseline."""
-        from refaug.agreement.meta import default_metrics  # noqa: PLC0415  compiles
-        from refaug.agreement.records import choose_metrics  # noqa: PLC0415
+        from refaug.agreement.records import choose_metrics  # noqa: PLC0415  compiles
         from refaug.metrics.base import Metric as MetricOfTexts  # noqa: PLC0415
         from refaug.scoring.metric_setup.metric_requests import metrics_of  # noqa: PLC0415
         from refaug.scoring.metric_setup.scoring_steps import bound_metrics  # noqa: PLC0415
 
         order, preset = self._options, find_preset(self._options.settings.preset)
         provenance = self._retrieved.provenance if self._retrieved is not None else None
-        weighted = ["upsilon-bleu"] if order.index is not None else []
-        named = list(order.metrics) or [*weighted, *default_metrics(one for parsed in sets.values() for one in parsed)]
+        named = order.metrics_for(one for parsed in sets.values() for one in parsed)
         rating = order.settings
         by_default = {"combine": rating.combine, "cal": rating.calibration}
         set_baseline = self._engine.baselines.of(provenance.settings["index"]) if provenance is not None else None

@@ -25,7 +25,7 @@ from refaug.scoring.metric_setup.model_registry import ModelRegistry
 
 if TYPE_CHECKING:
     from refaug.scoring.augmentation import ReferenceCache
-    from refaug.scoring.held_sets.held_sets import HeldSets
+    from refaug.scoring.held_sets.held_set import HeldSets
     from refaug.scoring.metric_setup.metric_requests import BaselineCache
 
 # as much as a server has by default
@@ -54,7 +54,7 @@ class Engine(ModelRegistry):
     @cached_property
     def held_sets(self) -> HeldSets:
         """The frozen sets that were scored against lately."""
-        from refaug.scoring.held_sets.held_sets import HeldSets  # noqa: PLC0415  compiles
+        from refaug.scoring.held_sets.held_set import HeldSets  # noqa: PLC0415  compiles
 
         return HeldSets(self, most=_MOST_SETS, most_bytes=_SET_BYTES)
 

@@ -220,7 +220,7 @@ def parse_rows(rows: Sequence[Mapping[str, Any]], *, on_error: str) -> tuple[lis
     if bad and (on_error == "fail" or len(bad) == len(parsed)):
         more = f"; and {len(bad) - _SHOWN:,} more" if len(bad) > _SHOWN else ""
         listed = "; ".join(map(str, bad[:_SHOWN]))
-        remedy = "mend them" if len(bad) == len(parsed) else 'mend them, or on_error="report" for the others'
+        remedy = "correct them" if len(bad) == len(parsed) else 'correct them, or on_error="report" for the others'
         raise BadInput(f"{len(bad):,} of {len(parsed):,} items cannot be used: {listed}{more}", remedy=remedy)
     unused = [field for row in rows for field in unused_fields(row, _FIELDS)]
     return parsed, tuple(dict.fromkeys(field.warning for field in unused))

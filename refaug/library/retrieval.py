@@ -15,7 +15,6 @@ from refaug.library.engine import Engine, engine_of
 from refaug.library.inputs import parse_rows, to_rows
 from refaug.library.results.parts import ArtefactVersions, ItemProblem
 from refaug.library.results.referenced_items import ReferencedItem, ReferencedItems
-from refaug.operations.references import RetrievalOptions
 from refaug.scoring.items import BadItem
 from refaug.scoring.settings import AugmentSettings
 
@@ -57,8 +56,10 @@ def references(
 
     `settings` says how references are retrieved and weighed: `{"k": 5, "parrot": "rated"}` (docs/python.md).
     """
+    from refaug.operations.references import RetrievalOptions  # noqa: PLC0415  `score` needs none of it
+
     options = RetrievalOptions(index=index, rater=rater, settings=augment_settings(settings))
-    options.require_rater()
+    options.settings.require_rater(rater)
     parsed, warnings = parse_rows(to_rows(items), on_error=on_error)
     retrieved = retrieve_references(engine_of(home), parsed, index, rater, options.settings)
     return retrieved.as_result(parsed, warnings)
@@ -101,7 +102,7 @@ def retrieve_references(
 
     weigher = engine.rater(rater) if rater is not None and settings.needs_rater else None
     reference_index = engine.index(index)
-    augmentation.require_rater(weigher, settings)
+    settings.require_rater(weigher)
     augmentation.require_preset_index(reference_index, settings)
     items = [entry for entry in parsed if isinstance(entry, Item)]
     lookup = augmentation.ReferenceLookup(engine.known_references, reference_index, weigher, items, settings)

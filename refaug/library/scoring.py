@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from refaug.core.errors import Usage
@@ -24,6 +24,7 @@ from refaug.scoring.settings import ScoreSettings
 if TYPE_CHECKING:
     from refaug.library.retrieval import RetrievedReferences
     from refaug.scoring.provenance import Provenance
+    from refaug.scoring.scores import Evaluation
 
 
 @extras_named()
@@ -45,6 +46,7 @@ def score(
     baseline: str | None = None,
     explain: bool = False,
     percent: bool = False,
+    require_passport: bool = False,
     language: str | None = None,
     on_error: OnError = "fail",
     home: str | os.PathLike[str] | None = None,
@@ -73,6 +75,7 @@ def score(
         baseline=baseline,
         explain=explain,
         percent=percent,
+        require_passport=require_passport,
         language=language,
     )
     options = replace(options, metrics=options.metrics_or_default(options.metrics))
@@ -120,10 +123,34 @@ def score_items(
     options: ScoreOptions, engine: Engine, parsed: Sequence[Item | BadItem], warnings: tuple[str, ...] = ()
 ) -> Scores:
     """Find references where an index is named, and score."""
+    from refaug.scoring.scores import percent  # noqa: PLC0415  compiles
+
+    scored = evaluate_items(options, engine, parsed)
+    return Scores.of(
+        percent(scored.evaluation) if options.percent else scored.evaluation,
+        _versions(engine, options.rater, scored.provenance),
+        options.metrics,
+        (*warnings, *scored.warnings),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluatedItems:
+    """An evaluation with the items that it is of, whose references may have been found for it."""
+
+    evaluation: Evaluation
+    items: Sequence[Item | BadItem]
+    provenance: Provenance | None  # of the references that were found
+    warnings: tuple[str, ...]
+
+
+def evaluate_items(
+    options: ScoreOptions, engine: Engine, parsed: Sequence[Item | BadItem], *, is_part: bool = False
+) -> EvaluatedItems:
+    """Find references where an index is named, and evaluate; a part of a test set may suit its metric less than all."""
     from refaug.scoring.evaluate import evaluate  # noqa: PLC0415  compiles
     from refaug.scoring.metric_setup.metric_requests import baseline_advice  # noqa: PLC0415  numpy
     from refaug.scoring.metric_setup.scoring_steps import bound_metrics, chosen_metrics  # noqa: PLC0415  compiles
-    from refaug.scoring.scores import percent  # noqa: PLC0415  compiles
 
     requests = options.require_models(engine.home, options.metrics)
     retrieved: RetrievedReferences | None = None
@@ -145,12 +172,11 @@ def score_items(
     )
     advice = baseline_advice(chosen, scored_items)
     bound = bound_metrics(chosen, models, provenance, augmenting=settings if finds else None)
-    evaluation = evaluate(scored_items, bound, options, provenance=provenance)
-    return Scores.of(
-        percent(evaluation) if options.percent else evaluation,
-        _versions(engine, options.rater, provenance),
-        options.metrics,
-        (*warnings, *(retrieved.warnings if retrieved else ()), *((advice,) if advice else ())),
+    return EvaluatedItems(
+        evaluation=evaluate(scored_items, bound, options, provenance=provenance, is_part=is_part),
+        items=scored_items,
+        provenance=provenance,
+        warnings=(*(retrieved.warnings if retrieved else ()), *((advice,) if advice else ())),
     )
 
 

@@ -13,7 +13,7 @@ So a corpus is scored by adding rows, and an interval by adding them again in ot
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -185,6 +185,11 @@ class Metric(ABC):
         del reply
         return None
 
+    def reasons(self, reply: str, references: References) -> list[dict[str, object]] | None:
+        """Return what a judge gave as its reasons, which no score depends on; None for metrics without a judge."""
+        del reply, references
+        return None
+
     def undefined(self) -> Problem:
         """Return the meaning of a row of NaN."""
         return Problem("undefined", f"{self.info.name} is not defined for this reply and these references")
@@ -193,6 +198,11 @@ class Metric(ABC):
         """Return why a reply to the item in this place has no score."""
         del reply
         return prepared.problems.get(item_place) or self.undefined()
+
+    def with_bound(self, bind: Callable[[Sequence[Metric]], list[Metric]]) -> Metric:
+        """Return the metric with the members that it lists bound to their models; most metrics list none."""
+        del bind
+        return self
 
     def for_set(self, references: Sequence[References]) -> Metric:
         """Return the metric for a set with these references, an entry an item; most metrics return themselves.
@@ -215,6 +225,9 @@ class Metric(ABC):
     def require_found_by(self, vectors: str) -> None:
         """Raise Usage for references that were found by vectors with which the metric would not be itself."""
         del vectors
+
+    def require_passport(self) -> None:  # noqa: B027  most metrics need none
+        """Raise NotAllowed for a judge of which no passport says what it is worth; others need none."""
 
     def remarks(self) -> tuple[str, ...]:
         """Return warnings of what changes the meaning of the scores so far."""

@@ -42,8 +42,6 @@ def _bleu(name: str, summary: str, uses: Uses, paper: str, *parameters: Paramete
         name=name,
         summary=summary,
         uses=uses,
-        low=0,
-        high=1,
         parameters=(shared_parameters.ORDER, *shared)
         if shared_parameters.VARIANT not in parameters
         else _with_variant(shared),
@@ -78,7 +76,6 @@ def _cosine(name: str, summary: str, paper: str, *parameters: Parameter) -> Metr
             shared_parameters.CASE,
             shared_parameters.TOKENIZER,
         ),
-        corpus=CorpusScore.MEAN,
         paper=paper,
         made_by="refaug.metrics.embeddings.word_vector_metrics:EmbeddingMetric",
         cost=Cost(product=0.02 if name == "greedy" else 0.0),  # a cosine of 300 dimensions for each pair of words
@@ -105,8 +102,6 @@ def _rouge(name: str, summary: str) -> MetricInfo:
         name=name,
         summary=summary,
         uses=Uses.OWN,
-        low=0,
-        high=1,
         parameters=(
             _measure("f", "f", "precision", "recall"),
             Choice(name="stem", default="no", choices=("yes", "no"), help="Porter's stemmer on words, for English"),
@@ -119,7 +114,6 @@ def _rouge(name: str, summary: str) -> MetricInfo:
             ),
             shared_parameters.CASE,
         ),
-        corpus=CorpusScore.MEAN,
         paper="Lin 2004, ROUGE; as in the package rouge-score",
         made_by="refaug.metrics.words.rouge:Rouge",
         cost=Cost(pair=10.0, character=4.0, product=3e-4 if name == "rouge-l" else 0.0),  # stems; rows of bits
@@ -132,8 +126,6 @@ def _chrf(name: str, summary: str, word_order: str) -> MetricInfo:
         name=name,
         summary=summary,
         uses=Uses.OWN,
-        low=0,
-        high=1,
         parameters=(
             Number(name="char-order", default="6", least=1, most=10, whole=True, help="longest character n-grams"),
             Number(name="word-order", default=word_order, least=0, most=4, whole=True, help="longest word n-grams"),
@@ -185,7 +177,6 @@ _PLAIN = (
         name="ter",
         summary="edits, shifts among them, that turn the reply into a reference, per word of it",
         uses=Uses.OWN,
-        low=0,
         high=None,
         parameters=(
             Choice(name="norm", default="no", choices=("yes", "no"), help="normalise and tokenise, as Tercom does"),
@@ -205,8 +196,6 @@ _PLAIN = (
         name="meteor",
         summary="words in common, also as stems and synonyms, less a penalty for their order",
         uses=Uses.OWN,
-        low=0,
-        high=1,
         parameters=(
             Choice(name="impl", default="nltk", choices=("nltk",), help="whose implementation: they differ"),
             Text(
@@ -222,7 +211,6 @@ _PLAIN = (
             shared_parameters.CASE,
             shared_parameters.TOKENIZER,
         ),
-        corpus=CorpusScore.MEAN,
         paper="Banerjee and Lavie 2005; computed by nltk, whose figures are not those of METEOR 1.5",
         made_by="refaug.metrics.words.meteor:Meteor",
         cost=Cost(pair=50.0, again=2.0),
@@ -233,7 +221,6 @@ _PLAIN = (
         name="cider",
         summary="cosine of tf-idf vectors of n-grams, the idf from the references of all items",
         uses=Uses.OWN,
-        low=0,
         high=10,
         parameters=(
             Choice(
@@ -249,7 +236,6 @@ _PLAIN = (
             shared_parameters.CASE,
             shared_parameters.TOKENIZER,
         ),
-        corpus=CorpusScore.MEAN,
         paper="Vedantam, Zitnick and Parikh 2015",
         made_by="refaug.metrics.words.cider:Cider",
         cost=Cost(pair=10.0, character=3.0),
@@ -285,7 +271,6 @@ _PLAIN = (
             Choice(name="idf", default="no", choices=("yes", "no"), help="weigh tokens by rarity in the references"),
             *shared_parameters.FAMILY,
         ),
-        corpus=CorpusScore.MEAN,
         paper="Zhang et al. 2020",
         made_by="refaug.metrics.embeddings.encoder_metrics:BertScore",
         cost=ENCODED,
@@ -298,7 +283,6 @@ _PLAIN = (
         low=-1,
         high=1,
         parameters=(shared_parameters.ENCODER, *shared_parameters.FAMILY),
-        corpus=CorpusScore.MEAN,
         paper="Reimers and Gurevych 2019, for example",
         made_by="refaug.metrics.embeddings.encoder_metrics:SentenceCosine",
         cost=ENCODED,
@@ -308,8 +292,6 @@ _PLAIN = (
         name="refaug-1",
         summary="the recommended metric: golds, turns and retrieved references, as an encoder sees them",
         uses=Uses.WEIGHTED,
-        low=0,
-        high=1,
         parameters=(
             replace(
                 shared_parameters.ENCODER,
@@ -318,7 +300,6 @@ _PLAIN = (
                 help="the encoder, which is part of the version",
             ),
         ),
-        corpus=CorpusScore.MEAN,
         paper="ours (docs/recommended.md), after Tsuta, Yoshinaga and Toyoda 2020",
         made_by="refaug.metrics.embeddings.recommended:Recommended",
         cost=ENCODED,
@@ -357,10 +338,7 @@ def _upsilon_of(base: MetricInfo) -> MetricInfo:
         name=f"{_PREFIX}{base.name}",
         summary=f"{base.name} against the references of an item, each counted by its weight",
         uses=Uses.WEIGHTED,
-        low=0,
-        high=1,
         parameters=(*_UPSILON, *parameters),
-        corpus=CorpusScore.MEAN,
         paper=f"ours, after Tsuta, Yoshinaga and Toyoda 2020 and 2023; {base.name}: {base.paper}",
         made_by="refaug.metrics.upsilon:Upsilon",
         cost=base.cost,

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from refaug.metrics.costs import LINEAR, Cost
 from refaug.metrics.models.model_kinds import ModelKind, ModelName
-from refaug.metrics.parameters import Choice, Parameter
+from refaug.metrics.parameters import Choice, Members, Parameter
 
 
 class Uses(StrEnum):
@@ -47,10 +47,10 @@ class MetricInfo:
     name: str
     summary: str
     uses: Uses
-    low: float
-    high: float | None  # None: no upper bound
+    low: float = 0
+    high: float | None = 1  # None: no upper bound
     parameters: tuple[Parameter, ...]
-    corpus: CorpusScore
+    corpus: CorpusScore = CorpusScore.MEAN
     paper: str
     made_by: str  # "module:class"
     higher_is_better: bool = True
@@ -83,8 +83,13 @@ class MetricInfo:
 
     @property
     def asks_model(self) -> bool:
-        """Whether the metric asks a model about replies."""
-        return any(parameter.is_asked for parameter in self.models)
+        """Whether the metric asks a model about replies; a panel may."""
+        return self.has_members or any(parameter.is_asked for parameter in self.models)
+
+    @property
+    def has_members(self) -> bool:
+        """Whether a parameter lists other metrics, which become one."""
+        return any(isinstance(parameter, Members) for parameter in self.parameters)
 
     @property
     def looks_at_utterance(self) -> bool:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from refaug.metrics.costs import JUDGED
-from refaug.metrics.metric_info import CorpusScore, MetricInfo, Uses
+from refaug.metrics.metric_info import MetricInfo, Uses
 from refaug.metrics.models.model_kinds import ModelKind, ModelName
-from refaug.metrics.parameters import Choice, Number, RangeParameter, Text
+from refaug.metrics.parameters import Choice, Members, Number, RangeParameter, Text
 from refaug.metrics.shared_parameters import CALIBRATION, COMBINE, SAMPLE, TURNS, VECTORS
 
 MODEL_METRICS: Final = (
@@ -35,7 +35,6 @@ MODEL_METRICS: Final = (
                 "the utterance alone",
             ),
         ),
-        corpus=CorpusScore.MEAN,
         paper="Tsuta, Yoshinaga and Toyoda 2020: the rater of uBLEU, asked about the reply itself",
         made_by="refaug.metrics.models.model_scores:RatedReplies",
         cost=JUDGED,
@@ -45,8 +44,6 @@ MODEL_METRICS: Final = (
         name="ruber",
         summary="how like the references a reply is, blended with how well it goes with the utterance",
         uses=Uses.OWN,  # of the default; other referenced parts look at other references (refaug.metrics.models.ruber)
-        low=0,
-        high=1,
         parameters=(
             ModelName(name="model", kind=ModelKind.RUBER, help="the network that judges the reply by the utterance"),
             Choice(
@@ -92,7 +89,6 @@ MODEL_METRICS: Final = (
             COMBINE,
             CALIBRATION,
         ),
-        corpus=CorpusScore.MEAN,
         paper="Tao, Mou, Zhao and Yan 2018, RUBER; norm=log and other parts than pooled and ruber are ours",
         made_by="refaug.metrics.models.ruber:Ruber",
         cost=JUDGED,
@@ -116,7 +112,6 @@ MODEL_METRICS: Final = (
                 "piece",
             ),
         ),
-        corpus=CorpusScore.MEAN,
         paper="pmi: Li et al. 2016, A Diversity-Promoting Objective Function; a model of dialogue as a metric is ours",
         made_by="refaug.extras.judges.metrics.likelihood:LikelyReplies",
         cost=JUDGED,
@@ -158,7 +153,6 @@ MODEL_METRICS: Final = (
                 help="drop: rows that the adem was fitted to have no score (trained_on); keep: they count",
             ),
         ),
-        corpus=CorpusScore.MEAN,
         paper="Lowe et al. 2017, Towards an Automatic Turing Test (ADEM); several references are ours",
         made_by="refaug.extras.judges.metrics.adem:FittedReplies",
         cost=JUDGED,
@@ -184,7 +178,6 @@ MODEL_METRICS: Final = (
                 help="drop: rows that the judge was fitted to have no score (trained_on); keep: they count",
             ),
         ),
-        corpus=CorpusScore.MEAN,
         paper="Hoerl and Kennard 1970, Ridge Regression; the combination of metrics on normal scores is ours",
         made_by="refaug.extras.judges.metrics.combined_replies:CombinedReplies",
         cost=JUDGED,
@@ -192,11 +185,42 @@ MODEL_METRICS: Final = (
         leading="model",
     ),
     MetricInfo(
+        name="panel",
+        summary="several judges and metrics as one, each asked by itself",
+        uses=Uses.OWN,  # its members look at what each of them needs
+        parameters=(
+            Members(name="of", help="the members, at least two; one without a verdict is counted, and costs only that"),
+            Choice(
+                name="blend",
+                default="median",
+                choices=("median", "mean", "trimmed", "majority", "weighted"),
+                help="trimmed: the mean without the lowest and the highest verdict; majority: whether more than half "
+                "are at least 0.5, a tie being 0.5; weighted: the mean by weights",
+            ),
+            Choice(
+                name="norm",
+                default="range",
+                choices=("range", "test"),
+                help="what is 0 and 1 of a member: the ends of its range, or the least and most over the replies at "
+                "hand",
+            ),
+            Text(
+                name="weights",
+                default="equal",
+                what="equal, or a number above 0 for each member with + between them: 2+1+1",
+                help="with blend=weighted: how much each member counts",
+            ),
+        ),
+        paper="Verga et al. 2024, Replacing Judges with Juries; metrics beside judges are ours",
+        made_by="refaug.extras.judges.metrics.panels:JudgePanel",
+        cost=JUDGED,
+        needs_beside=("its members",),
+        beside=Uses.DIALOGUE,
+    ),
+    MetricInfo(
         name="judge",
         summary="how good a language model behind an endpoint finds the reply, by a rubric",
         uses=Uses.UTTERANCE,  # of the default; refs=gold and refs=weighted look at references, too
-        low=0,
-        high=1,
         parameters=(
             ModelName(
                 name="model",
@@ -244,7 +268,6 @@ MODEL_METRICS: Final = (
                 help="questions that are asked twice, to see whether the answers hold",
             ),
         ),
-        corpus=CorpusScore.MEAN,
         paper="Zheng et al. 2023, MT-Bench; score=expected: Liu et al. 2023, G-Eval; refs=weighted is ours",
         made_by="refaug.extras.judges.metrics.judged_replies:JudgedReplies",
         cost=JUDGED,

@@ -96,6 +96,22 @@ class Text(Parameter):
         return text if text and "," not in text else None
 
 
+@dataclass(frozen=True, kw_only=True)
+class Members(Parameter):
+    """Several metrics with + between them, their parameters behind semicolons: judge;model=a+chrf;case=lc."""
+
+    default: str = ""
+
+    @property
+    def allowed(self) -> str:
+        """How metrics are listed."""
+        return "metrics with + between them, their parameters behind semicolons: judge;model=NAME+chrf"
+
+    def canonical(self, text: str) -> str | None:
+        """Return the text unchanged."""
+        return text if text and "," not in text else None
+
+
 SMOOTHING_DEFAULTS = {"none": None, "floor": 0.1, "add-k": 1.0, "exp": None, "epsilon": 1e-15}
 _SMOOTHING = re.compile(r"([a-z-]+)(?:\[([^\[\]]*)\])?")
 

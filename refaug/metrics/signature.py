@@ -3,7 +3,8 @@
     bleu|n:2|smooth:add-k[1]|bp:closest|eff:auto|case:lc|tok:word|full:5be01c77aa09|refaug:0.1.0
 
 The short form ends in a hash of the full form, which also has versions of libraries, tokenizers and models. Retrieval
-and rating add their settings as an ordered mapping, which is not interpreted here.
+and rating add their settings as an ordered mapping, which is not interpreted here. docs/internals/signature.md has the
+grammar, and clients/signature readers that need no refaug.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from refaug.metrics.models.model_kinds import ModelKind
 from refaug.metrics.specification import Specification, named_models
 
 _KEY = re.compile(r"[a-z0-9+-]{1,40}")
+_VALUE = re.compile(r"(?:[ -$&-{}~]|%[0-9A-Fa-f]{2})*")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,11 +64,12 @@ class Signature:
         """Read a signature back; a short form has no details."""
         name, *pairs = text.strip().split("|")
         settings, details = read_fields(pairs, text)
-        if not settings or "refaug" not in settings:
+        metric = _unescape(name)
+        if not metric or "refaug" not in settings:
             raise BadInput(f"{text!r} is not a signature", remedy="copy the whole line, from the metric to refaug:…")
         version = settings.pop("refaug")
         settings.pop("full", None)
-        return cls(metric=unquote(name, errors="surrogatepass"), settings=settings, details=details, refaug=version)
+        return cls(metric=metric, settings=settings, details=details, refaug=version)
 
     def specification(self) -> Specification:
         """Return the metric's part of the settings as a specification."""
@@ -102,10 +105,21 @@ def read_fields(parts: Sequence[str], line: str) -> tuple[dict[str, str], dict[s
     for part in parts:
         key, colon, content = part.partition(":")
         fields, plain = (details, key.removesuffix(".")) if key.endswith(".") else (settings, key)
-        if not colon or not _KEY.fullmatch(plain) or plain in fields:
+        value = _unescape(content)
+        if not colon or not _KEY.fullmatch(plain) or plain in fields or value is None:
             raise BadInput(f"{part!r} is no part of a signature: {line!r}", remedy="copy the whole line")
-        fields[plain] = unquote(content, errors="surrogatepass")
+        fields[plain] = value
     return settings, details
+
+
+def _unescape(written: str) -> str | None:
+    """Return what `_escape` wrote; None for what it does not write."""
+    if not _VALUE.fullmatch(written):
+        return None
+    try:
+        return unquote(written, errors="surrogatepass")
+    except UnicodeDecodeError:
+        return None
 
 
 @lru_cache(maxsize=4_096)  # signatures repeat the same words

@@ -11,8 +11,6 @@ import importlib
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError
-from importlib.metadata import version as installed_version
 from types import ModuleType
 from typing import Any, Final, NamedTuple
 
@@ -39,9 +37,11 @@ def import_library(module: str, *, package: str, metric: str) -> ModuleType:
 
 def package_version(package: str) -> dict[str, str]:
     """Return the package's part of the full signature."""
+    from importlib import metadata  # noqa: PLC0415  which imports a library for mails
+
     try:
-        return {package: installed_version(package)}
-    except PackageNotFoundError:  # on the path without metadata
+        return {package: metadata.version(package)}
+    except metadata.PackageNotFoundError:  # on the path without metadata
         return {package: "unknown"}
 
 
@@ -213,9 +213,9 @@ class SingleReferenceMetric(MeanMetric):
     def read(self, texts: list[str]) -> Any:
         """Read texts, both replies and references."""
 
-    @abstractmethod
     def usable(self, read: Any) -> NDArray[np.bool_]:
-        """Return which texts can be a reference."""
+        """Return which texts can be a reference: by default those with tokens."""
+        return non_empty(read)
 
     @abstractmethod
     def pair_values(self, replies: Any, references: Any, reply_places: Indexes, reference_places: Indexes) -> Floats:

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Final, TypeVar
 
-from refaug.core.errors import Usage
+from refaug.core.errors import RefaugError, Usage
 from refaug.core.installation import METRICS, load, of_package
 from refaug.metrics.base import Metric
 from refaug.metrics.catalogue import find, find_info
 from refaug.metrics.costs import UNSTATED
 from refaug.metrics.metric_info import ForcedParameters, MetricInfo
 from refaug.metrics.models.model_kinds import ModelKind, ModelName, VectorOpener
-from refaug.metrics.packages.watched_metrics import watched
+from refaug.metrics.parameters import Members
+
+_BuiltPart = TypeVar("_BuiltPart")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +75,48 @@ def build(
 
 def build_of(info: MetricInfo, settings: Mapping[str, str], source: VectorOpener | None = None) -> Metric:
     """Build the metric from checked settings."""
-    arguments = (source,) if info.asks(ModelKind.VECTORS, ModelKind.ENCODER) else ()
+    arguments = (source,) if info.has_members or info.asks(ModelKind.VECTORS, ModelKind.ENCODER) else ()
     kind: type[Metric] = load(info.name, info.made_by)
     registration = None if info.made_by.startswith("refaug.") else of_package(METRICS, info.name, "metric")
     if registration is not None:
+        from refaug.metrics.packages.watched_metrics import watched  # noqa: PLC0415  metrics of others alone
+
         kind = watched(kind, registration, is_separate=info.cost is UNSTATED)
     made: Callable[..., Metric] = kind
     return made(info, settings, *arguments)
+
+
+# ── Metrics in the parameters of others ───────────────────────────────────────────────────────────────────────────────
+
+BETWEEN_MEMBERS: Final = "+"
+
+
+def part_of(text: str, where: str) -> Specification:
+    """Read `name;key=value;key=value`: commas would end the parameter whose value this is."""
+    name, *parameters = (piece.strip() for piece in text.split(";"))
+    if ":" in name.partition("=")[0]:
+        raise Usage(f"{where}: a colon behind the name of a part", remedy=f"{name.replace(':', ';', 1)}")
+    if not name or "=" in name:
+        raise Usage(f"{where}: a part begins with the name of a metric", remedy="for example pooled;refs=gold")
+    if not all(parameters):
+        raise Usage(f"{where}: nothing stands between two semicolons, or behind the last", remedy="pooled;refs=gold")
+    if wrong := next((parameter for parameter in parameters if "=" not in parameter), None):
+        raise Usage(f"{where}: {wrong!r} is not key=value", remedy="for example pooled;refs=gold")
+    return built_part(where, lambda: Specification.parse(f"{name}:{','.join(parameters)}" if parameters else name))
+
+
+def built_part(where: str, build_part: Callable[[], _BuiltPart]) -> _BuiltPart:
+    """Build a part, and name it in errors."""
+    try:
+        return build_part()
+    except RefaugError as error:
+        raise type(error)(f"{where}: {error.message}", remedy=error.remedy) from error
+
+
+def as_part(metric: Metric) -> str:
+    """Write a metric as a part of another, with all of its settings."""
+    settings = [f"{key}={setting}" for key, setting in metric.settings.items() if setting]
+    return ";".join([metric.name, *settings])
 
 
 # ── Models that specifications name ───────────────────────────────────────────────────────────────────────────────────
@@ -94,10 +132,16 @@ def model_kind_of(metric: str, key: str) -> ModelKind | None:
 def with_values(specification: Specification, change: Callable[[str, str, str], str]) -> Specification:
     """Return the specification with every value changed, from the metric, the name of the parameter, and the value.
 
-    The values of the parts of `ruber` are changed, too: they stand behind the part's name, after `;`.
+    The values of the parts of `ruber` and `panel` are changed, too: they stand behind the part's name, after `;`.
     """
+    info = find_info(specification.name)
 
     def changed_setting(key: str, setting: str) -> str:
+        if info is not None and isinstance(info.parameter(key), Members):
+            return BETWEEN_MEMBERS.join(changed_part(key, member) for member in setting.split(BETWEEN_MEMBERS))
+        return changed_part(key, setting)
+
+    def changed_part(key: str, setting: str) -> str:
         first, *parameters = (part.strip() for part in setting.split(";"))
         inner = [[side.strip() for side in parameter.partition("=")] for parameter in parameters]
         changed = (f"{name}{equals}{change(first, name, text)}" for name, equals, text in inner)

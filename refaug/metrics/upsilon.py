@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refaug.core.errors import BadInput, Usage
-from refaug.core.kernels import compiled
+from refaug.core.kernels.kernel import compiled
 from refaug.metrics.base import (
     NO_GOLD,
     NO_POSITIVE_WEIGHT,

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
+from refaug.core.installation import require_extra
 from refaug.core.options.declaring import Argument, Doc, Length, Metavar, Panel
 from refaug.operations.item_sources import OF_JOB, TableOptions
 from refaug.operations.operation import OwnedOperation, Text
 from refaug.operations.scoring_options import ClusterOptions, Language, ReferenceOptions
-from refaug.scoring.settings import MetaSettings
+from refaug.scoring.items import BadItem
+from refaug.scoring.settings import MetaSettings, find_preset
+
+if TYPE_CHECKING:
+    from refaug.core.records import Item
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +30,7 @@ class AgreementOptions(MetaSettings, ReferenceOptions):
         Metavar("SPEC"),
         Doc(
             "What to compare: NAME or NAME:key=value,…. Without it: those of bleu, multi-bleu, rouge-l and chrf that "
-            "apply, and upsilon-bleu with an index."
+            "apply, after refaug-1 with an index."
         ),
     ] = ()
     baseline: Annotated[
@@ -33,13 +39,26 @@ class AgreementOptions(MetaSettings, ReferenceOptions):
     language: Language = None
 
     def check(self) -> None:
-        """Find references as the metrics need them."""
+        """Find references as the metrics need them; its statistics are no part of the wheel alone."""
+        require_extra("meta")
+        if not self.metrics:
+            self.metrics_or_default(())
         self.find_as(self.metrics_named())
         super().check()
 
     def metrics_named(self) -> list[str]:
-        """Return the metrics, and the baseline behind them."""
-        return [*self.metrics, *([self.baseline] if self.baseline is not None else [])]
+        """Return the metrics, or the one that comes first with an index, and the baseline behind them."""
+        return [*(self.metrics or self._first()), *([self.baseline] if self.baseline is not None else [])]
+
+    def metrics_for(self, items: Iterable[Item | BadItem]) -> list[str]:
+        """Return the metrics, or those that apply to the items where none is named."""
+        from refaug.agreement.meta import default_metrics  # noqa: PLC0415  compiles
+
+        return list(self.metrics) or default_metrics(items, self._first())
+
+    def _first(self) -> tuple[str, ...]:
+        preset = find_preset(self.settings.preset)
+        return preset.metrics[:1] if preset is not None and self.index is not None else ()
 
     @property
     def meta_settings(self) -> MetaSettings:

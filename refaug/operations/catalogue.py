@@ -25,7 +25,7 @@ OPERATIONS: Final[Mapping[str, str]] = {
     "references": "refaug.operations.references:FindReferences",
     "rate": "refaug.operations.references:RateCandidates",
     "freeze": "refaug.operations.references:FreezeSet",
-    "score": "refaug.operations.score:Score",
+    "score": "refaug.operations.scoring_options:Score",
     "meta": "refaug.operations.agreement:MeasureAgreement",
     "gc": "refaug.operations.indexes:RemoveVersions",
 }

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 from refaug.core.artefacts.kinds import ArtefactKind
 from refaug.core.errors import Usage
 from refaug.core.options.declaring import Argument, Doc, Ge, Gt, Le, Length, Metavar, Panel, Size
+from refaug.core.options.decoding import made_of
 from refaug.indexer.search.search_settings import Mode
 from refaug.operations.operation import MEMORY, Cluster, Memory, Name, Operation, Seed, Share, Spec, Text, Threads
 from refaug.scoring.settings import find_preset
@@ -105,27 +106,22 @@ class BuildIndex(Operation):
 
     def order(self, *, threads: int, encoder: Path | str | None = None, tokenizer: str | None = None) -> IndexOrder:
         """Return it as the index is built; encoder and tokenizer as the face has found them."""
-        from refaug.indexer.bm25.index import Bm25Settings  # noqa: PLC0415  scipy
+        from refaug.indexer.bm25.scores import Bm25Settings  # noqa: PLC0415
         from refaug.indexer.building.order import IndexOrder  # noqa: PLC0415  compiles
         from refaug.indexer.building.plan import Limits  # noqa: PLC0415
         from refaug.indexer.vectors.sentence_vectors import SentenceSettings  # noqa: PLC0415
 
-        return IndexOrder(
+        return made_of(
+            IndexOrder,
+            self,
             name=self.index_name,
-            logs=self.logs,
             vectors=self.vectors or (self.logs[0] if self.encoder is None else None),
             encoder=encoder,
             tokenizer=tokenizer,
             sentence=SentenceSettings(norm_words=self.norm_words, oov=self.oov, weighting=self.weighting),
             bm25=Bm25Settings() if self.bm25 else None,
             limits=Limits(memory=self.fit, recall=self.recall, latency_ms=self.latency_ms, factory=self.factory),
-            check_queries=self.check_queries,
-            least_coverage=self.least_coverage,
-            seed=self.seed,
-            shards=self.shards,
             threads=threads,
-            memory=self.memory,
-            publish=self.publish,
         )
 
     def sources_named(self) -> list[str]:
@@ -183,7 +179,7 @@ class CompactIndex(Operation):
 
 @dataclass(frozen=True, kw_only=True)
 class EncodeIndex(Operation):
-    """Encode all utterances and responses of an index, and keep their sentence vectors; kept ones stay."""
+    """Encode all utterances and responses of an index, and keep their vectors; kept ones stay."""
 
     operation: ClassVar[str] = "index-encode"
     runs: ClassVar[str] = "refaug.service.jobs.kinds.indexing:encode_job"
@@ -192,7 +188,16 @@ class EncodeIndex(Operation):
     encoder: Annotated[
         Spec | None, Doc("Encoder of the home: NAME or NAME@VERSION; by default the one that the index was built with.")
     ] = None
+    rater: Annotated[
+        Spec | None,
+        Doc("Rater of the home: keep what its network reads of each text instead, and new items are rated faster."),
+    ] = None
     threads: Threads = None
+
+    def check(self) -> None:
+        """Raise Usage for both an encoder and a rater."""
+        if self.encoder is not None and self.rater is not None:
+            raise Usage("both an encoder and a rater are named", remedy="one after the other", field="rater")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -325,7 +325,7 @@ class RunNight(CleaningOptions, Operation):
         if self.replies is not None:
             of_set.append("replies")
         if self.set is None and of_set:
-            raise Usage(f"{of_set[0]} is about scores on a set: name one", field="set")
+            raise Usage(f"{of_set[0]} is about scores on a frozen set, and none is named", field="set")
 
     def metrics_named(self) -> list[str]:
         """Return what versions are compared with."""

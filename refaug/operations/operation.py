@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final
 
 from refaug.core.options.declaring import Doc, Ge, Le, Length, Metavar, NoFlag, Pattern, Size
 from refaug.core.options.decoding import Options, as_values
@@ -41,6 +42,7 @@ class Operation(Options):
 
     operation: ClassVar[str]  # its name, which is the kind of the job that does it
     runs: ClassVar[str] = ""  # module:function of what does the work, imported when it begins
+    examples: ClassVar[Mapping[str, Mapping[str, Any]]] = {}  # of its options, by what they are for
 
     @property
     def kind(self) -> str:

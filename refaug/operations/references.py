@@ -49,7 +49,7 @@ class FindReferences(RetrievalOptions, TableOptions, ClusterOptions, Operation):
         """Refuse references without an index or a rater, which no server has chosen here."""
         self.require_named_index()
         super().check()
-        self.require_rater()
+        self.settings.require_rater(self.rater)
 
 
 _POSTED: Final = re.compile(r"items-[0-9a-f]{32}")
@@ -97,7 +97,7 @@ class FreezeSet(FrozenReferences, TableOptions, ClusterOptions, Operation):
             self.require_nothing_found()
             return
         self.require_frozen()
-        self.require_rater()
+        self.settings.require_rater(self.rater)
 
     @property
     def are_posted(self) -> bool:

@@ -1,4 +1,4 @@
-"""What every face of scoring has: metrics, intervals, and where references come from."""
+"""What every face of scoring has: metrics, intervals, and where references come from; and the scoring of test files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Final
 from refaug.core.errors import Usage
 from refaug.core.options.declaring import Doc, Length, Metavar, Panel
 from refaug.core.options.decoding import Options
-from refaug.operations.operation import Cluster, Spec, Text, Threads
+from refaug.operations.item_sources import ItemSources
+from refaug.operations.operation import Cluster, OwnedOperation, Spec, Text, Threads
 from refaug.scoring.settings import REFAUG_1, AugmentSettings, Draws, Resampling, ScoreSettings, find_preset, preset_for
 
 if TYPE_CHECKING:
@@ -118,15 +119,6 @@ class ReferenceOptions(Options):
         if self.index is None:
             raise Usage("no index is named", remedy="refaug artefacts list index", field="index")
 
-    def require_rater(self) -> None:
-        """Raise Usage where something is to be rated and no rater is named."""
-        if self.settings.needs_rater and self.rater is None:
-            raise Usage(
-                "something is to be rated, and no rater is named",
-                remedy="a rater, or settings with weights one and parrot off",
-                field="rater",
-            )
-
     def require_effect(self, *, rates: bool = False, shows_references: bool = False) -> None:
         """Raise Usage for a setting or a rater that has no effect where references are found.
 
@@ -169,8 +161,9 @@ class ReferenceOptions(Options):
                 raise Usage("it has no effect without an index", remedy=remedy, field="rater")
             return requests
         metric_requests.require_index_used(requests)
+        metric_requests.require_same_encoder(requests, self.index, home)
         self.require_effect(rates=rates)
-        self.require_rater()
+        self.settings.require_rater(self.rater)
         return requests
 
 
@@ -219,3 +212,27 @@ class ScoreOptions(RequestedScoring, ReferenceOptions):
         """Find references as the metrics need them."""
         self.find_as(self.metrics)
         super().check()
+
+
+# ── Scoring test files ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, kw_only=True)
+class Score(ItemSources, ScoringOptions, ClusterOptions, OwnedOperation):
+    """Score the replies of one or several systems against their references."""
+
+    operation: ClassVar[str] = "score"
+    runs: ClassVar[str] = "refaug.service.jobs.kinds.scoring:score_job"
+
+    def check(self) -> None:
+        """Find references as the metrics need them."""
+        object.__setattr__(self, "metrics", self.metrics_or_default(self.metrics))
+        super().check()
+
+    def metrics_named(self) -> list[str]:
+        """Return the metrics."""
+        return list(self.metrics)
+
+    def sources_named(self) -> list[str]:
+        """Return the files of items."""
+        return self.files

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from refaug.core.options.declaring import Argument, Doc, Ge, Gt, Le, Length, Size
+from refaug.core.options.decoding import made_of
 from refaug.operations.operation import Cluster, Name, Operation, Seed, Threads
 
 if TYPE_CHECKING:
@@ -62,15 +63,7 @@ class TrainVectors(Operation):
             min_count=self.min_count,
             max_words=self.max_words,
             cooccurrence=CooccurrenceSettings(window=self.window, memory_bytes=self.memory),
-            glove=GloveSettings(
-                dimensions=self.dimensions,
-                epochs=self.epochs,
-                x_max=self.x_max,
-                alpha=self.alpha,
-                learning_rate=self.learning_rate,
-                seed=self.seed,
-                threads=threads,
-            ),
+            glove=made_of(GloveSettings, self, threads=threads),
             publish=self.publish,
         )
 

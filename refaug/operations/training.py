@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
-from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 
 from refaug.core.errors import Usage
 from refaug.core.options.declaring import Argument, Doc, Ge, Gt, Le, Length, Lt, Metavar, Panel
-from refaug.core.options.decoding import Options
+from refaug.core.options.decoding import Options, made_of
 from refaug.operations.operation import MEMORY, Cluster, Memory, Name, Operation, Seed, Spec, Threads
 
 if TYPE_CHECKING:
-    from refaug.rater.training.initial_embeddings import Start
     from refaug.rater.training.loop import TrainConfig
     from refaug.rater.training.order import NetworkPreset
+    from refaug.rater.training.pair_corpus import PairSettings
 
 Device = Literal["cpu", "cuda"]
 Count = Annotated[int, Ge(1), Le(1_000_000)]
@@ -101,9 +101,22 @@ class TrainingOptions(NetworkOptions):
             workers=workers,
         )
 
-    def start(self, sizes: NetworkPreset) -> Start:
-        """Return what the embeddings start from."""
-        return sizes.start if self.embeddings is None else self.embeddings
+    def of_pieces(self, sizes: NetworkPreset) -> dict[str, Any]:
+        """Return what orders of networks over pieces share beside logs and training."""
+        return {
+            "more_texts": self.more_texts,
+            "pieces": sizes.pieces,
+            "start": sizes.start if self.embeddings is None else self.embeddings,
+            "memory": self.memory,
+            "publish": self.publish,
+        }
+
+    def of_pairs(self, sizes: NetworkPreset, limit: int | None) -> PairSettings:
+        """Return which pairs are learned from, so many an epoch."""
+        from refaug.rater.training.pair_corpus import PairSettings  # noqa: PLC0415  torch
+
+        batch = self.batch or sizes.batch
+        return PairSettings(batch=batch, validation_share=self.validation_share, limit=limit, seed=self.seed)
 
 
 if TYPE_CHECKING:
@@ -246,7 +259,7 @@ class TrainRater(TrainingOptions, Operation):
     def _nn_order(self, threads: int) -> RaterOrder:
         from refaug.logs.pairs import SharedSettings  # noqa: PLC0415  duckdb
         from refaug.rater.nn.build import PRESETS, RaterOrder  # noqa: PLC0415  torch
-        from refaug.rater.nn.model import RaterConfig  # noqa: PLC0415
+        from refaug.rater.nn.sizes import RaterConfig  # noqa: PLC0415
         from refaug.rater.training.examples import ExampleSettings  # noqa: PLC0415
 
         sizes = PRESETS[self.preset]
@@ -254,14 +267,7 @@ class TrainRater(TrainingOptions, Operation):
         return RaterOrder(
             name=self.rater_name,
             logs=self.logs,
-            more_texts=self.more_texts,
-            model=RaterConfig(
-                embedding=sizes.embedding,
-                hidden=sizes.hidden,
-                width=sizes.width,
-                max_tokens=self.max_tokens,
-                features=sizes.features,
-            ),
+            model=made_of(RaterConfig, sizes, max_tokens=self.max_tokens),
             examples=ExampleSettings(
                 batch=self.batch or sizes.batch,
                 limit=self.positives,
@@ -273,29 +279,19 @@ class TrainRater(TrainingOptions, Operation):
             shared=SharedSettings(min_words=self.min_words or 1, min_chars=self.min_chars or 1, seed=self.seed)
             if is_limited
             else None,
-            pieces=sizes.pieces,
-            start=self.start(sizes),
-            memory=self.memory,
-            publish=self.publish,
+            **self.of_pieces(sizes),
         )
 
     def _cross_order(self, threads: int) -> CrossOrder:
         from refaug.rater.cross.build import PRESETS, CrossOrder  # noqa: PLC0415  torch
         from refaug.rater.cross.examples import CrossExampleSettings  # noqa: PLC0415
-        from refaug.rater.cross.model import CrossConfig  # noqa: PLC0415
+        from refaug.rater.cross.sequences import CrossConfig  # noqa: PLC0415
 
         sizes = PRESETS[self.preset]
         return CrossOrder(
             name=self.rater_name,
             logs=self.logs,
-            more_texts=self.more_texts,
-            model=CrossConfig(
-                embedding=sizes.embedding,
-                hidden=sizes.hidden,
-                layers=sizes.layers,
-                heads=sizes.heads,
-                max_tokens=self.max_tokens,
-            ),
+            model=made_of(CrossConfig, sizes, max_tokens=self.max_tokens),
             examples=CrossExampleSettings(
                 batch=self.batch or sizes.batch,
                 wrong=sizes.wrong,
@@ -305,35 +301,21 @@ class TrainRater(TrainingOptions, Operation):
                 seed=self.seed,
             ),
             training=self.config(sizes, threads=threads, accumulate=self.batches_a_step, workers=self.workers or 1),
-            pieces=sizes.pieces,
-            start=self.start(sizes),
-            memory=self.memory,
-            publish=self.publish,
+            **self.of_pieces(sizes),
         )
 
     def _dual_order(self, threads: int) -> DualOrder:
         from refaug.rater.dual.build import PRESETS, DualOrder  # noqa: PLC0415  torch
-        from refaug.rater.dual.network import DualConfig  # noqa: PLC0415
-        from refaug.rater.training.pair_corpus import PairSettings  # noqa: PLC0415
+        from refaug.rater.dual.checkpoint import DualConfig  # noqa: PLC0415
 
         sizes = PRESETS[self.preset]
         return DualOrder(
             name=self.rater_name,
             logs=self.logs,
-            more_texts=self.more_texts,
-            model=DualConfig(
-                pairs=sizes.pairs, embedding=sizes.embedding, width=sizes.width, max_tokens=self.max_tokens
-            ),
-            examples=PairSettings(
-                batch=self.batch or sizes.batch,
-                validation_share=self.validation_share,
-                limit=self.positives,
-                seed=self.seed,
-            ),
+            model=made_of(DualConfig, sizes, max_tokens=self.max_tokens),
+            examples=self.of_pairs(sizes, self.positives),
             training=self.config(sizes, threads=threads, accumulate=self.accumulate),
-            pieces=sizes.pieces,
-            memory=self.memory,
-            publish=self.publish,
+            **self.of_pieces(sizes),
         )
 
     def _linear_order(self, threads: int) -> LinearOrder:
@@ -354,7 +336,6 @@ class TrainRater(TrainingOptions, Operation):
 
     def _tower_order(self, threads: int) -> TowerOrder:
         from refaug.rater.frozen.build import PRESETS, TowerOrder  # noqa: PLC0415  torch
-        from refaug.rater.training.pair_corpus import PairSettings  # noqa: PLC0415
 
         assert self.encoder is not None  # `check` refuses None
         sizes = PRESETS[self.preset]
@@ -364,12 +345,7 @@ class TrainRater(TrainingOptions, Operation):
             encoder=self.encoder,
             hidden=sizes.hidden,
             heads=self.seeds,
-            examples=PairSettings(
-                batch=self.batch or sizes.batch,
-                validation_share=self.validation_share,
-                limit=self.positives,
-                seed=self.seed,
-            ),
+            examples=self.of_pairs(sizes, self.positives),
             training=self.config(sizes, threads=threads, accumulate=self.accumulate),
             memory=self.memory,
             publish=self.publish,
@@ -403,31 +379,14 @@ class TrainRuber(TrainingOptions):
         """Return it as the network is trained."""
         from refaug.rater.ruber.build import PRESETS, RuberOrder  # noqa: PLC0415  torch
         from refaug.rater.ruber.network import RuberConfig  # noqa: PLC0415
-        from refaug.rater.training.pair_corpus import PairSettings  # noqa: PLC0415
 
         sizes = PRESETS[self.preset]
         return RuberOrder(
             name=self.name or self.logs[0],
             logs=self.logs,
-            more_texts=self.more_texts,
-            model=RuberConfig(
-                embedding=sizes.embedding,
-                hidden=sizes.hidden,
-                width=sizes.width,
-                layers=sizes.layers,
-                max_tokens=self.max_tokens,
-                readers=self.readers,
-            ),
-            pairs=PairSettings(
-                batch=self.batch or sizes.batch,
-                limit=self.pairs,
-                validation_share=self.validation_share,
-                seed=self.seed,
-            ),
+            model=made_of(RuberConfig, sizes, max_tokens=self.max_tokens, readers=self.readers),
+            pairs=self.of_pairs(sizes, self.pairs),
             margin=self.margin,
             training=self.config(sizes, threads=threads, accumulate=self.accumulate),
-            pieces=sizes.pieces,
-            start=self.start(sizes),
-            memory=self.memory,
-            publish=self.publish,
+            **self.of_pieces(sizes),
         )

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer
+from refaug.core.vectors.encoders import Encoder
 
 _MOST_UNKNOWN: Final = 0.05  # of the characters
 _MOST_PIECES: Final = 1.6  # times as many pieces a character; careless spelling makes 1.5
@@ -70,6 +71,17 @@ class Coverage:
     def pieces_per_character(self) -> float:
         """The average number of pieces a character."""
         return self.pieces / self.characters if self.characters else 0.0
+
+
+def coverage_of(encoder: Encoder, texts: Sequence[str]) -> Coverage:
+    """Return how an encoder reads texts: its pieces, those that it does not know, and the texts that it cuts."""
+    reading = encoder.reading_of(texts)
+    return Coverage(
+        characters=sum(map(len, texts)),
+        pieces=int(reading.pieces.sum()),
+        unknown=int(reading.unknown.sum()),
+        cut=int(reading.is_cut.sum()),
+    )
 
 
 def unfamiliar(

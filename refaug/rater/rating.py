@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from threading import Lock
-from typing import ClassVar, Final
+from typing import ClassVar, Final, Protocol, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +15,11 @@ from numpy.typing import NDArray
 from refaug.core.errors import Usage
 from refaug.core.records import Reference
 from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer
+from refaug.core.vectors.encoders import Encoder
+from refaug.core.vectors.kept_vectors import Encodings
 from refaug.rater.language_coverage import Coverage, unfamiliar
 from refaug.rater.rating_settings import Calibration, Combine, RatingSettings
+from refaug.rater.text_encoding import TextReader
 
 _HELD_AT_ONCE: Final = 32_768  # triplets whose texts are in memory besides a rater's cache
 # Golds of a request to rate by the utterance alone: a network that needs a gold reads an empty text in its place.
@@ -65,6 +68,23 @@ def combine_probabilities(first: Probabilities, second: Probabilities | None, co
     return 2 * np.where(np.abs(first - 0.5) >= np.abs(second - 0.5), first, second) - 1
 
 
+class EncoderOpener(Protocol):
+    """Opens an encoder of the home by NAME, NAME@VERSION or NAME@VERSION#HASH."""
+
+    def __call__(self, spec: str, *, keep: bool = True) -> Encoder:
+        """Return it; it keeps the vectors that it computes, unless they are of texts that no log has."""
+
+
+class OpenedFacts(TypedDict, total=False):
+    """What an opened network is told beside its weights."""
+
+    temperature: float
+    languages: Sequence[str]
+    usual: Coverage | None  # of the texts it was trained on
+    spec: str
+    threads: int
+
+
 class Rater(ABC):
     """A network with its temperature; several threads may use it.
 
@@ -73,14 +93,13 @@ class Rater(ABC):
 
     turn_separator: ClassVar[str] = " "  # between the turns of a request's utterance
     needs_gold: ClassVar[bool] = True
+    runtime: str = "torch"  # what computes the network
+    readers: tuple[TextReader, TextReader] | None = None  # of utterances and of responses, which are read one by one
 
-    def __init__(
-        self, *, temperature: float = 1.0, languages: Sequence[str] = (), spec: str = "", threads: int = 1
-    ) -> None:
-        self.temperature, self.spec = temperature, spec
-        self.languages = tuple(languages)
-        self._threads = threads
-        self._lock = Lock()
+    def __init__(self, **facts: Unpack[OpenedFacts]) -> None:
+        self.temperature, self.spec = facts.get("temperature", 1.0), facts.get("spec", "")
+        self.languages, self._usual = tuple(facts.get("languages", ())), facts.get("usual") or Coverage()
+        self._threads, self._lock = facts.get("threads", 1), Lock()
 
     def rate(
         self,
@@ -124,6 +143,11 @@ class Rater(ABC):
             part = replace(request, golds=request.golds[gold : gold + _AT_ONCE], candidates=request.candidates[places])
             sums[places] += np.array(self.rate([part], settings)[0]) * max(1, len(part.golds))
         return [(sums / max(1, len(request.golds))).tolist()]
+
+    def open_kept(self, encodings: Encodings, content: str) -> None:
+        """Take the states of texts that are kept under the hash of this rater."""
+        for number, reader in enumerate(dict.fromkeys(self.readers or ())):
+            reader.open_kept(encodings, f"{content}.{self.runtime}{number}")
 
     def forget_texts(self) -> None:  # noqa: B027  not every network remembers texts
         """Forget what was read before: ratings then are, to the last bit, those of a rater that was just opened."""
@@ -176,18 +200,9 @@ class Rater(ABC):
 class PieceRater(Rater):
     """A rater whose network reads the pieces of a tokenizer."""
 
-    def __init__(
-        self,
-        tokenizer: SentencePieceTokenizer,
-        *,
-        temperature: float = 1.0,
-        languages: Sequence[str] = (),
-        usual: Coverage | None = None,
-        spec: str = "",
-        threads: int = 1,
-    ) -> None:
-        super().__init__(temperature=temperature, languages=languages, spec=spec, threads=threads)
-        self.tokenizer, self._usual = tokenizer, usual or Coverage()
+    def __init__(self, tokenizer: SentencePieceTokenizer, **facts: Unpack[OpenedFacts]) -> None:
+        super().__init__(**facts)
+        self.tokenizer = tokenizer
 
     def coverage(self, texts: Sequence[str]) -> Coverage:
         """Return how the tokenizer cuts texts into pieces."""

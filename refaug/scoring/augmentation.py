@@ -12,7 +12,6 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any, Final
 
-from refaug.core.errors import Usage
 from refaug.core.memory import BoundedCache
 from refaug.core.progress import Progress, Silent
 from refaug.core.records import Item, Origin, Reference
@@ -22,6 +21,7 @@ from refaug.rater.rating import TRIPLET_UNITS, WITHOUT_GOLD, Rater, RatingReques
 from refaug.scoring.items import BadItem, item_json
 from refaug.scoring.provenance import with_provenance
 from refaug.scoring.settings import AugmentSettings, find_preset
+from refaug.scoring.spooled_items.item_collection import blocks_of
 
 BATCH_SIZE: Final = 200  # test pairs that are held in memory at a time
 # Test pairs after which a rater forgets what it has read: so the ratings of a block depend on this block alone, and
@@ -66,7 +66,7 @@ def augment(
     `search_notes` have the number of excluded pairs by reason, and why nothing was found. At the end a warning tells of
     test pairs in a language that the rater does not know.
     """
-    require_rater(rater, settings)
+    settings.require_rater(rater)
     require_preset_index(index, settings)
     progress = progress or Silent()
     progress.stage("references", None, "items")
@@ -79,17 +79,11 @@ def augment(
         progress.warn(warning)
 
 
-def require_rater(rater: Rater | None, settings: AugmentSettings) -> None:
-    """Raise Usage where something is to be rated without a rater."""
-    if settings.needs_rater and rater is None:
-        raise Usage("something is to be rated, and there is no rater", remedy="give one, or weights of one")
-
-
 def augmented_batches(
     items: Iterable[Item | BadItem], index: ReferenceIndex, rater: Rater | None, settings: AugmentSettings
 ) -> Iterator[tuple[list[Item | BadItem], list[Coverage]]]:
     """Yield items with further references, batch by batch, and how the rater's tokenizer cuts the texts of each."""
-    for number, batch in enumerate(_batches(items)):
+    for number, (_, batch) in enumerate(blocks_of(items, BATCH_SIZE)):
         usable = [item for item in batch if isinstance(item, Item)]
         coverages = [Coverage()] * len(usable)
         if rater is not None and settings.needs_rater:
@@ -131,17 +125,6 @@ def own_texts(test_item: Item) -> list[str]:
     """Return texts of the test pair itself that the rater reads, whose language counts: the utterance, and golds."""
     golds = (reference.text for reference in test_item.references if reference.source is Origin.GOLD)
     return [test_item.utterance or "", *islice(golds, _GOLDS_READ)]
-
-
-def _batches(items: Iterable[Item | BadItem]) -> Iterator[list[Item | BadItem]]:
-    batch = list[Item | BadItem]()
-    for test_item in items:
-        batch.append(test_item)
-        if len(batch) == BATCH_SIZE:
-            yield batch
-            batch = []
-    if batch:
-        yield batch
 
 
 def retrieve(

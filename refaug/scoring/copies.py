@@ -11,6 +11,7 @@ import re
 import zlib
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, Final, Self
@@ -145,19 +146,18 @@ def _is_copy_of(reply: str, text: str, count: int, distinct: set[str]) -> bool:
         return True
     if len(pieces) < NEAR_WORDS or count < NEAR_WORDS:
         return False
-    own = set(pieces)
-    return len(own & distinct) >= NEAR * len(own | distinct)
+    return _are_near(set(pieces), distinct)
 
 
 def _has_copied_gold(test_item: Item, text: str, words: Sequence[str]) -> bool:
     """Say whether a gold equals the normalised utterance, or is near it."""
+    distinct = set(words)
     for reference in test_item.references:
         if reference.source is Origin.GOLD:
             gold = normalise(reference.text)
-            gold_words, distinct = _pieces(gold.split()), set(words)
+            gold_words = _pieces(gold.split())
             is_long = min(len(words), len(gold_words)) >= NEAR_WORDS
-            shared = len(distinct.intersection(gold_words))
-            if gold == text or (is_long and shared >= NEAR * len(distinct.union(gold_words))):
+            if gold == text or (is_long and _are_near(set(gold_words), distinct)):
                 return True
     return False
 
@@ -196,19 +196,12 @@ def _fingerprint(test_item: Item) -> tuple[int, list[int], int]:
     """Return the hash of the utterance, those of its different words, and the number of its words."""
     text = normalise(test_item.utterance or "")
     words = _pieces(text.split())
-    distinct = {_word_hash(word) for word in words}
-    for reference in test_item.references:
-        if reference.source is not Origin.GOLD:
-            continue
-        gold = normalise(reference.text)
-        gold_words = _pieces(gold.split())
-        is_long = min(len(words), len(gold_words)) >= NEAR_WORDS
-        if gold == text or (is_long and _are_near({_word_hash(word) for word in gold_words}, distinct)):
-            return 0, [], 0
-    return (_key(text) if text else 0), sorted(distinct), len(words)
+    if _has_copied_gold(test_item, text, words):
+        return 0, [], 0
+    return (_key(text) if text else 0), sorted({_word_hash(word) for word in words}), len(words)
 
 
-def _are_near(words: set[int], other_words: set[int]) -> bool:
+def _are_near(words: AbstractSet[object], other_words: AbstractSet[object]) -> bool:
     return len(words & other_words) >= NEAR * len(words | other_words)
 
 

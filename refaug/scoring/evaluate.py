@@ -18,6 +18,7 @@ from refaug.core.progress import Progress, Silent
 from refaug.core.records import Item
 from refaug.metrics.base import NO_GOLD, NO_UTTERANCE, TRAINED_ON, Floats, Indexes, Level, Metric, Problem, References
 from refaug.metrics.metric_info import Uses
+from refaug.metrics.models.model_kinds import ModelKind
 from refaug.metrics.models.model_scores import RatedReplies
 from refaug.metrics.signature import Signature
 from refaug.metrics.statistics.resampling import Estimate, approximate_randomisation, bootstrap, paired_bootstrap
@@ -47,8 +48,7 @@ from refaug.scoring.scores import (
     require_share,
 )
 from refaug.scoring.settings import Resampling, ScoreSettings, preset_of
-from refaug.scoring.spooled_items.blocks import blocks_of
-from refaug.scoring.spooled_items.item_collection import ItemCollection, ReferencesDigest, evidence_by_id
+from refaug.scoring.spooled_items.item_collection import ItemCollection, ReferencesDigest, blocks_of, evidence_by_id
 
 _Noted = TypeVar("_Noted")
 _LISTED: Final = 4  # systems that a warning names
@@ -79,6 +79,8 @@ def evaluate(
     usable = collection.items
     systems = require_systems(collection.replies)
     require_baseline(settings.baseline, systems)
+    if settings.require_passport:
+        _require_passports(metrics)
     provenance = collection.provenance if provenance is None else provenance
     suitable, unsuitable = _suitable_metrics(metrics, collection, provenance, reports=reports_metrics, is_part=is_part)
     scores, unscored = list[MetricScores](), list[BadInput]()
@@ -137,6 +139,15 @@ def _suitable_metrics(
     if errors and not is_part and not (reports and suitable):
         raise errors[0]
     return list(metrics) if is_part else suitable, unsuitable
+
+
+def _require_passports(metrics: Sequence[Metric]) -> None:
+    """Refuse judges without a passport, and Usage where no metric is a judge."""
+    members = [member for metric in metrics for member in metric.components]
+    if not any(metric.info.asks(ModelKind.JUDGE) for metric in [*metrics, *members]):
+        raise Usage("it has no effect without the metric judge", remedy="leave it out", field="require_passport")
+    for metric in metrics:
+        metric.require_passport()
 
 
 def _was_searched(provenance: Provenance) -> bool:
@@ -439,6 +450,7 @@ def explanations(
             "words": metric.words_of(reply),
             "credited": metric.credits(reply, of_reply),
             "matched": metric.matches(reply, of_reply),
+            "reasons": metric.reasons(reply, of_reply),
         }
         explained[row] = {
             **{name: part for name, part in parts.items() if part is not None},

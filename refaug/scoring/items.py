@@ -11,17 +11,20 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from refaug.core.errors import BadInput, DamagedSource, Usage
 from refaug.core.memory import SeenLines
 from refaug.core.records import Item, Origin, Reference
 from refaug.core.text.content_shapes import MAX_DEPTH, has_surrogate, is_nested_too_deep, short_repr
-from refaug.logs.reading.containers import json_rows, why_not_utf8
-from refaug.logs.reading.sources import DAMAGED, BadRow, LineReader, Source, require_readable
 from refaug.tables.item_fields import REFERENCE_FIELDS, unused_fields
-from refaug.tables.table_notes import TableNotes
-from refaug.tables.table_request import TableRequest
+
+if TYPE_CHECKING:
+    from refaug.logs.reading.sources import BadRow
+    from refaug.tables.table_notes import TableNotes
+    from refaug.tables.table_request import TableRequest
+
+# What reads files is imported where they are read: items of a program or a request need none of it.
 
 
 def aligned_lines(files: Sequence[Path], shown_names: Sequence[str] = ()) -> Iterator[tuple[int, list[str]]]:
@@ -38,6 +41,9 @@ def aligned_lines(files: Sequence[Path], shown_names: Sequence[str] = ()) -> Ite
 
 
 def _lines(path: Path, name: str) -> Iterator[str]:
+    from refaug.logs.reading.containers import why_not_utf8  # noqa: PLC0415
+    from refaug.logs.reading.sources import LineReader, Source, require_readable  # noqa: PLC0415
+
     require_readable(path)
     source = Source.of(path)
     for block in LineReader(source):
@@ -109,6 +115,9 @@ def read_items(
     message. A compressed file that breaks off is refused at its end, unless `allow_truncated`: then what is missing
     counts as one bad item.
     """
+    from refaug.logs.reading.sources import DAMAGED  # noqa: PLC0415
+    from refaug.tables.table_notes import TableNotes  # noqa: PLC0415
+
     name_in_messages = shown_name or str(path)
     seen, reported = SeenLines(), set[tuple[bool, str]]()
     for row in item_rows(path, name_in_messages, table, notes or TableNotes(on_warning=on_unknown_field)):
@@ -125,14 +134,7 @@ def read_items(
         try:
             test_item = _require_new(item_of(values, fallback_id=f"line-{line}"), line, seen)
         except _InvalidField as invalid:
-            name = values.get("id")
-            yield BadItem(
-                file=name_in_messages,
-                line=line,
-                item=name if isinstance(name, str) else None,
-                field=invalid.at,
-                message=invalid.message,
-            )
+            yield _as_bad_item(values, name_in_messages, line, invalid)
             continue
         yield test_item
 
@@ -141,7 +143,11 @@ def item_rows(
     path: Path, where: str, table: TableRequest | None = None, notes: TableNotes | None = None
 ) -> Iterator[tuple[int, Mapping[str, Any]] | BadRow]:
     """Yield the values of items with their lines, unchecked, and rows that have none."""
-    from refaug.tables.table_items import is_items_file, table_items  # noqa: PLC0415  for files alone
+    from refaug.logs.reading.containers import json_rows  # noqa: PLC0415
+    from refaug.logs.reading.sources import BadRow, LineReader, Source, require_readable  # noqa: PLC0415
+    from refaug.tables.table_items import is_items_file, table_items  # noqa: PLC0415
+    from refaug.tables.table_notes import TableNotes  # noqa: PLC0415
+    from refaug.tables.table_request import TableRequest  # noqa: PLC0415
 
     request, notes = table or TableRequest(), notes or TableNotes()
     if not path.is_dir():
@@ -186,14 +192,13 @@ def parse_item(values: Mapping[str, Any], *, where: str, line: int, fallback_id:
     try:
         return item_of(values, fallback_id=fallback_id)
     except _InvalidField as invalid:
-        name = values.get("id")
-        return BadItem(
-            file=where,
-            line=line,
-            item=name if isinstance(name, str) else None,
-            field=invalid.at,
-            message=invalid.message,
-        )
+        return _as_bad_item(values, where, line, invalid)
+
+
+def _as_bad_item(values: Mapping[str, Any], file: str, line: int, invalid: _InvalidField) -> BadItem:
+    name = values.get("id")
+    item = name if isinstance(name, str) else None
+    return BadItem(file=file, line=line, item=item, field=invalid.at, message=invalid.message)
 
 
 def item_of(values: Mapping[str, Any], *, fallback_id: str) -> Item:

@@ -21,6 +21,7 @@ from refaug.core.options.decoding import from_texts
 from refaug.core.options.describing import OptionField, options_of
 from refaug.core.records import Item
 from refaug.indexer.search.search_settings import SearchSettings
+from refaug.metrics.models.model_scores import signed_runtime
 from refaug.metrics.signature import read_fields, write_fields
 from refaug.rater.rating_settings import RatingSettings
 from refaug.scoring.settings import OF_RATINGS, AugmentSettings
@@ -164,20 +165,22 @@ class ProvenanceWatch:
 def references_provenance(index: ReferenceIndex, rater: Rater | None, settings: AugmentSettings) -> Provenance:
     """Return how references of this index are found with these settings, and rated by this rater."""
     manifest, rates = index.manifest, rater is not None and settings.needs_rater
-    models = {"index": index.spec, **({"rater": rater.spec} if rater is not None and rates else {})}
+    models, runtime = {"index": index.spec}, dict[str, str]()
+    if rater is not None and rates:
+        models["rater"], runtime = rater.spec, signed_runtime(rater.runtime)
     of_words = {
         "norm-words": "yes" if manifest.sentence.norm_words else "no",
         "oov": manifest.sentence.oov,
         "weighting": manifest.sentence.weighting,
     }
     words = {
-        "vectors": f"{manifest.vectors.name}#{manifest.vectors.sha256[:12]}",
+        "vectors": manifest.vectors.spec,
         **({} if manifest.vectors.kind == "encoder" else of_words),
         "index-tok": manifest.tokenizer,
     }
     return Provenance(
         settings={**_signed(settings, is_short=True), **models},
-        details={**{key: text for key, text in words.items() if text}, **_signed(settings, is_short=False)},
+        details={**{key: text for key, text in words.items() if text}, **_signed(settings, is_short=False), **runtime},
     )
 
 

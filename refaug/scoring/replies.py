@@ -20,6 +20,7 @@ from refaug.core.progress import Progress, Silent
 from refaug.core.records import Item
 from refaug.scoring.items import BadItem, item_json
 from refaug.scoring.provenance import Provenance
+from refaug.scoring.spooled_items.item_collection import blocks_of
 
 _Content = TypeVar("_Content")
 CLASH: Final = "a system of this name has replied already"
@@ -93,7 +94,7 @@ def add_replies(
     require_distinct_names([system.name for system in systems])
     progress = progress or Silent()
     progress.stage("replies", None, "items")
-    for batch in _batches(items, batch_size):
+    for _, batch in blocks_of(items, batch_size):
         usable = [test_item for test_item in batch if isinstance(test_item, Item)]
         if not replace_systems:
             _require_free_names(usable, systems)
@@ -101,17 +102,6 @@ def add_replies(
         for test_item in batch:
             yield next(answered) if isinstance(test_item, Item) else test_item
         progress.advance(len(batch))
-
-
-def _batches(items: Iterable[Item | BadItem], size: int) -> Iterator[list[Item | BadItem]]:
-    batch = list[Item | BadItem]()
-    for test_item in items:
-        batch.append(test_item)
-        if len(batch) == size:
-            yield batch
-            batch = []
-    if batch:
-        yield batch
 
 
 def _require_free_names(items: Sequence[Item], systems: Sequence[BotSystem]) -> None:

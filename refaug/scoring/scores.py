@@ -251,12 +251,17 @@ class Evaluation:
 
     def _remarks(self) -> dict[str, object]:
         return {
-            "problems": [
-                {"file": bad.file, "line": bad.line, "id": bad.item, "field": bad.field, "message": bad.message}
-                for bad in self.bad_items
-            ],
+            "problems": problems_json(self.bad_items),
             "warnings": list(self.warnings),
         }
+
+
+def problems_json(bad_items: Sequence[BadItem]) -> list[dict[str, object]]:
+    """Return items that could not be used, as documents of scores list them."""
+    return [
+        {"file": bad.file, "line": bad.line, "id": bad.item, "field": bad.field, "message": bad.message}
+        for bad in bad_items
+    ]
 
 
 def percent(evaluation: Evaluation) -> Evaluation:
@@ -318,13 +323,8 @@ def _scale_pair(paired: Paired, factor: float) -> Paired:
 
 
 def _scale_estimate(estimate: Estimate, factor: float) -> Estimate:
-    return replace(
-        estimate,
-        value=_product(estimate.value, factor),
-        mean=_product(estimate.mean, factor),
-        low=_product(estimate.low, factor),
-        high=_product(estimate.high, factor),
-    )
+    figures: Any = {name: _product(getattr(estimate, name), factor) for name in ("value", "mean", "low", "high")}
+    return replace(estimate, **figures)
 
 
 def _product(number: float | None, factor: float) -> float | None:

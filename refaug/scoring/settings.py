@@ -282,6 +282,15 @@ class AugmentSettings(SearchSettings, RatingSettings):
         """Whether any reference is rated."""
         return "rated" in (self.gold, self.parrot, self.weights)
 
+    def require_rater(self, rater: object | None) -> None:
+        """Raise Usage where something is to be rated and there is no rater."""
+        if self.needs_rater and rater is None:
+            raise Usage(
+                "references are to be rated, and no rater is named",
+                remedy="name a rater, or the preset refaug-1, or the weights one, which need none",
+                field="rater",
+            )
+
 
 MAX_DRAWS: Final = 1_000_000
 MIN_CONFIDENCE, MAX_CONFIDENCE = 0.5, 0.9999
@@ -328,12 +337,15 @@ class Resampling(Options):
 class ScoreSettings(Resampling):
     """The settings of an evaluation beside the metrics."""
 
-    panel: ClassVar[Panel] = Panel("Output")
+    panel: ClassVar[Panel] = Panel("Output", rare=("require_passport",))
 
     explain: Annotated[
         bool, Doc("Say which n-grams are credited to which reference, and what scores are without each reference.")
     ] = False
     percent: Annotated[bool, Doc("Scores of metrics from 0 to 1 times 100; others stay as they are.")] = False
+    require_passport: Annotated[
+        bool, Doc("Refuse the metric judge unless a passport holds for its judge, rubric and settings.")
+    ] = False
 
 
 class RowsChoice(StrEnum):

@@ -21,6 +21,7 @@ from refaug.core.artefacts.kinds import artefact_stores, encodings_in
 from refaug.core.artefacts.versions import DELETED, IMPORTING, Versions, check_version
 from refaug.core.errors import Conflict, RefaugError, Unavailable
 from refaug.core.home import Settings
+from refaug.core.installation import is_installed
 from refaug.core.kernels import kernel_cache
 from refaug.core.processes.live_file import IN_USE, LiveFile
 from refaug.core.text.tokenizers import get_tokenizer
@@ -100,8 +101,7 @@ def examine(settings: Settings, *, verify: bool = False) -> list[Finding]:
         *_logs(settings, verify=verify),
         *_artefacts(settings, verify=verify),
         *_sets(settings, verify=verify),
-        *_evaluations(settings, verify=verify),
-        *_service(settings, verify=verify),
+        *_service_parts(settings, verify=verify),
     ]
 
 
@@ -126,7 +126,7 @@ def _package_origins() -> Iterator[Finding]:
         yield Finding(
             what=f"package {name}",
             state=FindingState.GOOD if is_ours else FindingState.WRONG,
-            found="ours" if is_ours else f"another distribution's: {origin}",
+            found="of this installation" if is_ours else f"another distribution's: {origin}",
             remedy="" if is_ours else "install refaug into an environment of its own: make demo does",
         )
 
@@ -138,9 +138,7 @@ def _libraries() -> Iterator[Finding]:
         try:
             version = metadata.version(name)
         except metadata.PackageNotFoundError:
-            yield Finding(
-                what=name, state=FindingState.WRONG, found="not installed", remedy="pip install -r requirements.lock"
-            )
+            yield Finding(what=name, state=FindingState.NOTE, found="not installed", remedy="pip install 'refaug[all]'")
             continue
         pin = locked.get(name)
         is_pinned = pin is None or version.split("+")[0] == pin
@@ -388,6 +386,19 @@ def _sets(settings: Settings, *, verify: bool) -> Iterator[Finding]:
     if ids:
         summary = f"{len(ids):,}" + (", every one was read" if verify else "")
         yield Finding(what="reference sets", state=FindingState.GOOD, found=summary)
+
+
+def _service_parts(settings: Settings, *, verify: bool) -> Iterator[Finding]:
+    if is_installed("serve"):
+        yield from _evaluations(settings, verify=verify)
+        yield from _service(settings, verify=verify)
+    else:
+        yield Finding(
+            what="service",
+            state=FindingState.NOTE,
+            found="not installed: database, uploads and evaluations are not looked at",
+            remedy="pip install 'refaug[serve]'",
+        )
 
 
 def _evaluations(settings: Settings, *, verify: bool) -> Iterator[Finding]:

@@ -33,6 +33,7 @@ from refaug.core.errors import BadInput, Conflict, NoKey, NotAllowed, NotFound, 
 from refaug.core.files import NAME, make_folder, require_name, unique_suffix, write_aside
 from refaug.core.home import Settings
 from refaug.core.memory import BoundedCache
+from refaug.core.options.decoding import made_of
 from refaug.service.audit import ANONYMOUS_NAME, add_row, user_of_machine
 from refaug.service.database.database import Database, time_of, time_text
 from refaug.service.database.tables import KEYS
@@ -90,6 +91,18 @@ class Key:
     created: datetime | None = None
     expires: datetime | None = None
     revoked: datetime | None = None
+
+    def as_json(self) -> dict[str, object]:
+        """Return the key as commands and the service show it."""
+        moments = {name: getattr(self, name) for name in ("created", "expires", "revoked")}
+        return {
+            "id": self.id,
+            "name": self.name,
+            "scopes": sorted(scope.value for scope in self.scopes),
+            "rate_per_s": self.rate_per_s,
+            "quota_per_day": self.quota_per_day,
+            **{name: None if moment is None else moment.isoformat() for name, moment in moments.items()},
+        }
 
     def allows(self, scope: Scope) -> bool:
         """Return whether the key allows this."""
@@ -350,16 +363,9 @@ def _row(key: Key, token: Token) -> dict[str, object]:
 
 
 def _key(row: Row[Any]) -> Key:
-    return Key(
-        id=row.id,
-        name=row.name,
-        scopes=frozenset(Scope(one) for one in row.scopes.split()),
-        rate_per_s=row.rate_per_s,
-        quota_per_day=row.quota_per_day,
-        created=time_of(row.created),
-        expires=None if row.expires is None else time_of(row.expires),
-        revoked=None if row.revoked is None else time_of(row.revoked),
-    )
+    texts = {name: getattr(row, name) for name in ("created", "expires", "revoked")}
+    moments = {name: None if text is None else time_of(text) for name, text in texts.items()}
+    return made_of(Key, row, scopes=frozenset(map(Scope, row.scopes.split())), **moments)
 
 
 def _require_sensible(key: Key, now: datetime) -> None:

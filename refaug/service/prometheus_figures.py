@@ -185,7 +185,7 @@ class ServiceSnapshot:
     processes: int = 0  # web processes that live
     jobs: Mapping[str, int] | None = None  # how many are in which state
     shards: Sequence[ShardState] = ()  # of the process that is asked
-    failing: Mapping[str, str] | None = None  # {"nightly": "why its last job published nothing"}
+    schedules: Mapping[str, str | None] | None = None  # {"nightly": "why its last job published nothing", "well": None}
 
 
 def exposition(snapshot: ServiceSnapshot) -> bytes:
@@ -280,17 +280,17 @@ class _SnapshotCollector(Collector):
             ("index", "shard", "machine"),
             silent.items(),
         )
-        has_database = self.snapshot.jobs is not None and self.snapshot.failing is not None
+        has_database = self.snapshot.jobs is not None and self.snapshot.schedules is not None
         yield _gauge("refaug_database_up", "1 if the database answers.", (), [((), int(has_database))])
         if self.snapshot.jobs is not None:
             states = (((str(state),), count) for state, count in self.snapshot.jobs.items())
             yield _gauge("refaug_jobs", "Jobs in each state.", ("state",), states)
-        if self.snapshot.failing is not None:
+        if self.snapshot.schedules is not None:
             yield _gauge(
                 "refaug_schedule_failing",
-                "1 for every schedule whose last job failed, or built something that was not published.",
+                "1 for every schedule whose last job failed, or built something that was not published; else 0.",
                 ("schedule",),
-                (((name,), 1) for name in self.snapshot.failing),
+                (((name,), int(why is not None)) for name, why in self.snapshot.schedules.items()),
             )
 
     def _age(self, kind: str, name: str) -> float | None:

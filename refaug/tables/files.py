@@ -19,8 +19,7 @@ from refaug.core.errors import BadInput, DamagedSource, NoSource
 from refaug.core.text.content_shapes import repeated_key
 from refaug.logs.reading.arrow_files import arrow_batches, arrow_schema
 from refaug.logs.reading.containers import csv_blocks, json_rows, numbered_lines, open_parquet, table_rows
-from refaug.logs.reading.saved_datasets import SPLITS_FILE, STATE_FILE
-from refaug.logs.reading.sources import BadRow, LineReader, Source, Stream, note_reading
+from refaug.logs.reading.sources import SPLITS_FILE, STATE_FILE, BadRow, LineReader, Source, Stream, note_reading
 from refaug.tables.columns import KNOWN_COLUMNS, folded
 from refaug.tables.table_notes import TableNotes
 from refaug.tables.table_request import FIELDS

@@ -7,7 +7,7 @@ be seen has no reader.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -274,7 +274,7 @@ _TABLE: Final = (
         layout="JSON lines of {context, positive_responses, adversarial_negative_responses, …}",
         seen="the repository",
         read=readers.read_dailydialog_plus,
-        faults=("contexts are DailyDialog's: hold them out of sets that stand on it",),
+        faults=("contexts are DailyDialog's: hold them out of sets that are made from it",),
     ),
     PublishedSet(
         name="dailydialog",
@@ -286,7 +286,7 @@ _TABLE: Final = (
         seen="programs that read it",
         licence="CC BY-NC-SA 4.0",
         read=readers.read_dailydialog,
-        faults=("test dialogues recur in train", "five rated sets stand on its test part"),
+        faults=("test dialogues recur in train", "five rated sets are made from its test part"),
     ),
     PublishedSet(
         name="personachat",
@@ -322,7 +322,7 @@ _TABLE: Final = (
         licence="CDLA-Sharing-1.0",
         may_share=True,
         read=readers.read_topical,
-        faults=("usr:topicalchat stands on test_freq",),
+        faults=("usr:topicalchat is made from test_freq",),
     ),
 )  # fmt: skip
 SETS: Final[Mapping[str, PublishedSet]] = {published.name: published for published in _TABLE}
@@ -344,7 +344,7 @@ def file_name(name: str) -> str:
     return name.replace(":", "-").replace("+", "p").casefold()
 
 
-# In names of sets, also of copies of them, and the corpus whose test part they stand on; the first that fits counts.
+# In names of sets, also of copies of them, and the corpus whose test part they are made from; the first counts.
 _CORPORA: Final = {
     **dict.fromkeys(("empathetic", "rade-emotion"), "EmpatheticDialogues"),
     **dict.fromkeys(("personachat", "persona", "convai2"), "PersonaChat"),
@@ -370,7 +370,7 @@ def corpora_of(sets: Sequence[str], stated: Sequence[str]) -> dict[str, str]:
     return corpora
 
 
-def set_of_ids(ids: Iterator[str]) -> PublishedSet | None:
+def set_of_ids(ids: Iterable[str]) -> PublishedSet | None:
     """Return the published set that the first of these ids of items says that it is from."""
     names = {file_name(name): published for name, published in SETS.items()}
     for item_id in ids:

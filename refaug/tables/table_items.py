@@ -322,7 +322,10 @@ class RowGroups:
             elif of_system[name] != rating:
                 by = f" by {name}" if self._has_annotators else ""
                 what = f"rating of {system}{by}"
-                group.problem = self._bad(row, group.rating_lines[place], what, of_system[name], rating)
+                bad = self._bad(row, group.rating_lines[place], what, of_system[name], rating)
+                if self._columns.shape is RowShape.REPLY:
+                    bad = replace(bad, message=f"{bad.message}; --shape rating takes each row as one more rating")
+                group.problem = bad
                 return False
         return was_there
 
@@ -458,7 +461,7 @@ def _read_rows(
 ) -> Iterator[RowValues | BadRow]:
     """Yield the values of rows; BadInput where two rows state different scales."""
     names = list(
-        dict.fromkeys(column.name if column.name in table.columns else _head_of_path(column) for column in used)
+        dict.fromkeys(column.name if column.name in table.columns else column.name.split(".")[0] for column in used)
     )
     stated: tuple[tuple[float, float], int] | None = None
     for row in table.rows(names):
@@ -486,10 +489,6 @@ def _read_rows(
 
 def _scale(scale: tuple[float, float]) -> str:
     return f"{scale[0]:g} to {scale[1]:g}"
-
-
-def _head_of_path(column: Column) -> str:
-    return column.name.split(".")[0]
 
 
 def open_table(path: Path, where: str, request: TableRequest, notes: TableNotes) -> OpenTable:

@@ -30,7 +30,7 @@ FENCE = re.compile(r"^```(\S+)(?: (\w+)=(\S+))?\n(.*?)^```$", re.MULTILINE | re.
 _OF_THE_SHELL = re.compile(r"[|<>;&]")
 TIMEOUT_S = 60.0
 # The shell finds refaug and python3 here, whatever is installed on the machine beside them.
-_FUNCTIONS = 'refaug() { "$PYTHON" -m refaug "$@"; }; python3() { "$PYTHON" "$@"; }; '
+SHELL_FUNCTIONS = 'refaug() { "$PYTHON" -m refaug "$@"; }; python3() { "$PYTHON" "$@"; }; '
 
 
 @dataclass(frozen=True)
@@ -173,7 +173,7 @@ class Runner:
         home = str(self._folder / "home")
         environment = {**os.environ, "PYTHON": sys.executable, "PYTHONPATH": str(ROOT), "REFAUG_HOME": home}
         done = subprocess.run(
-            ["bash", "-c", _FUNCTIONS + text],
+            ["bash", "-c", SHELL_FUNCTIONS + text],
             check=False,
             capture_output=True,
             input=source,

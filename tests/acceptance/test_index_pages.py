@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from acceptance.examples import ROOT, run, whole
 
-from refaug.indexer.bm25.index import Bm25Settings
+from refaug.indexer.bm25.scores import Bm25Settings
 from refaug.indexer.building.plan import EXACT_BELOW
 from refaug.indexer.building.recall import AT, NEIGHBOURS, QUERIES
 from refaug.indexer.columns import ROWS_A_BATCH

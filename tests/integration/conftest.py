@@ -152,7 +152,8 @@ class Driver:
     """tests/faults.py as a process; see there."""
 
     def __init__(self) -> None:
-        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("REFAUG_")}
+        environment["PYTHONPATH"] = str(ROOT)
         self._process = subprocess.Popen(
             [sys.executable, str(ROOT / "tests" / "faults.py")],
             stdin=subprocess.PIPE,

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from safeguards import has_extra
 
 TESTS = Path(__file__).parents[1]
 
@@ -42,6 +43,13 @@ def test_a_sample_of_altered_files_crashes_nothing_and_is_never_served() -> None
 @pytest.mark.slow
 def test_altered_backups_ranges_and_indexes_of_other_shapes_are_never_served() -> None:
     assert problems(2_000, 2_015) == []
+
+
+@pytest.mark.faults
+@pytest.mark.skipif(not all(map(has_extra, ("judges", "conversations"))), reason="an extra was removed")
+@pytest.mark.parametrize("first", range(4_000, 4_400, 200))
+def test_400_altered_networks_judges_and_files_of_scores_are_named_or_harmless(first: int) -> None:
+    assert problems(first, first + 200) == []
 
 
 @pytest.mark.faults

@@ -1,15 +1,16 @@
-"""A kill at any moment of a backup or a restore leaves what was there, and the same command ends well."""
+"""A kill at any moment of a backup or a restore leaves what was there, and the same command ends well.
+
+What is killed, and how, is in tests/faults.py.
+"""
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from backups import add_shards, backed_up, content, full_home, problems, rows
+from integration.conftest import Driver
 from plain_search import MODES
 
 from refaug.core.home import RESTORING, Settings
@@ -23,28 +24,8 @@ pytestmark = pytest.mark.slow
 
 FIRST, BETWEEN, LAST = 2, 4, 14  # kills of each command: each is a test, so that its limit of time is one kill's
 MOMENTS = FIRST + BETWEEN + LAST
-USUAL = (0, 6, 13, 19)  # the rest with make faults
+USUAL = (0, 5, 19)  # one of each sort; the rest with make faults
 PLACES = [place if place in USUAL else pytest.param(place, marks=pytest.mark.faults) for place in range(MOMENTS)]
-
-_KILLED = """
-import os, signal, sys
-from refaug.cli.main import main
-count, events = int(sys.argv[1]), 0
-def watch(name):
-    real = getattr(os, name)
-    def watched(*values, **options):
-        global events
-        events += 1
-        if events == count:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return real(*values, **options)
-    setattr(os, name, watched)
-for name in ("fsync", "replace", "rename", "unlink", "rmdir"):
-    watch(name)
-code = main(sys.argv[2:])
-print(events)
-sys.exit(code)
-"""
 
 
 @pytest.fixture(scope="module")
@@ -54,9 +35,11 @@ def home():
         yield settings
 
 
-def run_killed(count: int, *arguments: object) -> subprocess.CompletedProcess[bytes]:
-    command = [sys.executable, "-c", _KILLED, str(count), *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, check=False, env={**os.environ, "REFAUG_DATABASE": ""})
+def events_of(driver: Driver, *command: object) -> int:
+    """How many events a command has that comes to its end."""
+    code, seen = driver(*command)
+    assert code == 0
+    return sum(seen.values())
 
 
 def moment(events: int, place: int) -> int:
@@ -77,11 +60,9 @@ def shard_answers(home: Settings) -> list[object]:
 
 
 @pytest.fixture(scope="module")
-def backup_events(home: Settings, tmp_path_factory: pytest.TempPathFactory) -> int:
+def backup_events(home: Settings, driver: Driver, tmp_path_factory: pytest.TempPathFactory) -> int:
     target = tmp_path_factory.mktemp("backup") / "whole"
-    done = run_killed(0, "--home", home.home, "--quiet", "admin", "backup", target)
-    assert done.returncode == 0, done.stderr
-    return int(done.stdout.split()[-1])
+    return events_of(driver, "--home", home.home, "--quiet", "admin", "backup", target)
 
 
 @pytest.fixture(scope="module")
@@ -93,37 +74,33 @@ def whole(home: Settings, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def restore_events(whole: Path, tmp_path_factory: pytest.TempPathFactory) -> int:
+def restore_events(whole: Path, driver: Driver, tmp_path_factory: pytest.TempPathFactory) -> int:
     other = tmp_path_factory.mktemp("restore") / "home"
-    done = run_killed(0, "--home", other, "--quiet", "admin", "restore", whole)
-    assert done.returncode == 0, done.stderr
-    return int(done.stdout.split()[-1])
+    return events_of(driver, "--home", other, "--quiet", "admin", "restore", whole)
 
 
 @pytest.mark.parametrize("place", PLACES)
 def test_a_killed_backup_is_no_backup_and_is_written_anew(
-    home: Settings, backup_events: int, tmp_path: Path, place: int
+    home: Settings, driver: Driver, backup_events: int, tmp_path: Path, place: int
 ) -> None:
     target = tmp_path / "backup"
     command = ("--home", home.home, "--quiet", "admin", "backup", target)
-    assert run_killed(moment(backup_events, place), *command).returncode == -signal.SIGKILL
+    assert driver(*command, kind="any", number=moment(backup_events, place))[0] == -signal.SIGKILL
     assert not target.exists() or (target / MANIFEST).exists()
     if not target.exists():
-        again = run_killed(0, *command)
-        assert again.returncode == 0, again.stderr
+        assert driver(*command)[0] == 0
     assert content(target / "home") == content(home.home)
 
 
 @pytest.mark.parametrize("place", PLACES)
 def test_a_killed_restore_is_ended_by_the_same_command(
-    home: Settings, whole: Path, restore_events: int, tmp_path: Path, place: int
+    home: Settings, driver: Driver, whole: Path, restore_events: int, tmp_path: Path, place: int
 ) -> None:
     other = tmp_path / "home"
     command = ("--home", other, "--quiet", "admin", "restore", whole)
-    assert run_killed(moment(restore_events, place), *command).returncode == -signal.SIGKILL
+    assert driver(*command, kind="any", number=moment(restore_events, place))[0] == -signal.SIGKILL
     if not other.is_dir() or (other / RESTORING).exists() or not any(other.iterdir()):
-        again = run_killed(0, *command)
-        assert again.returncode == 0, again.stderr
+        assert driver(*command)[0] == 0
     assert content(other) == content(home.home)
     assert rows(Settings(home=other)) == rows(home)
     assert problems(Settings(home=other)) == []

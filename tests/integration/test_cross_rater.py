@@ -19,7 +19,7 @@ from refaug.core.home import Settings
 from refaug.core.progress import Silent
 from refaug.core.records import Reference
 from refaug.logs.ingest import ingest as ingesting
-from refaug.logs.ingest.ingest import IngestOrder
+from refaug.logs.ingest.order import IngestOrder
 from refaug.rater.rating import WITHOUT_GOLD, RatingRequest
 from refaug.rater.stored_raters import network_of
 from refaug.scoring.home.networks import open_rater

@@ -12,8 +12,8 @@ from integration.reference import dialogue_log, message, stored, totals
 from refaug.core.progress import Silent
 from refaug.logs import part_files
 from refaug.logs.ingest import ingest as ingesting
-from refaug.logs.ingest import stage as staging
-from refaug.logs.ingest.ingest import IngestOrder
+from refaug.logs.ingest import order as staging
+from refaug.logs.ingest.order import IngestOrder
 from refaug.logs.ingest.pairing import FloodCounter
 
 

@@ -80,15 +80,6 @@ def test_diagnose_gives_rows_with_tabs_at_full_precision(items: Path, capfd: pyt
     assert ["a", "generic_listed", "", "the list of generic replies is English"] in rows
 
 
-def test_diagnose_reads_line_aligned_files(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "a.txt").write_text("Yes.\n\n", "utf-8")
-    (tmp_path / "gold.txt").write_text("yes\nNo.\n", "utf-8")
-    run("score", "diagnose", "--replies", f"a={tmp_path / 'a.txt'}", "--references", tmp_path / "gold.txt", "--json")
-    found = json.loads(capfd.readouterr().out)["systems"]["a"]
-    assert (found["figures"]["equal_to_gold"], found["figures"]["empty"]) == (0.5, 0.5)
-    assert found["reasons"]["parrot"] == "no item with a reply has an utterance"
-
-
 def test_what_diagnose_cannot_do_is_refused(items: Path, capfd: pytest.CaptureFixture[str]) -> None:
     with refusing(Usage, "--json", "--tsv"):
         run("score", "diagnose", items, "--json", "--tsv")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -12,7 +10,7 @@ import pytest
 import uvicorn
 from browser import CHROMIUM, Page, opened
 from safeguards import require
-from serving import migrated
+from serving import listening, migrated
 from starlette.types import Receive, Scope, Send
 
 from refaug.core.home import Settings
@@ -20,7 +18,6 @@ from refaug.service.server_settings import ServeSettings
 from refaug.service.web.app import create_app
 
 pytestmark = pytest.mark.machine
-_DEADLINE_S = 120.0
 
 
 @contextmanager
@@ -32,18 +29,9 @@ def serving(home: Settings, root_path: str = "") -> Iterator[str]:
         assert scope["type"] == "lifespan" or scope["path"].startswith(f"{root_path}/"), scope["path"]
         await app({**scope, "root_path": root_path}, receive, send)
 
-    server = uvicorn.Server(uvicorn.Config(below, port=0, log_config=None, timeout_graceful_shutdown=2))
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    try:
-        until = time.monotonic() + _DEADLINE_S
-        while not server.started and thread.is_alive():
-            assert time.monotonic() < until
-            time.sleep(0.02)
-        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}{root_path}"
-    finally:
-        server.should_exit = True
-        thread.join()
+    config = uvicorn.Config(below, port=0, log_config=None, timeout_graceful_shutdown=2)
+    with listening(uvicorn.Server(config)) as port:
+        yield f"http://127.0.0.1:{port}{root_path}"
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,6 @@ server has to answer as before, and to hold nothing of any body.
 
 from __future__ import annotations
 
-import gzip
 import io
 import json
 import logging
@@ -23,7 +22,7 @@ from typing import Any, Self
 
 import pytest
 import uvicorn
-from serving import client_of, migrated, small_home, wait_until
+from serving import client_of, small_home, wait_until
 
 from refaug.core.home import Settings
 from refaug.service.database.database import Database
@@ -215,23 +214,6 @@ def unharmed(request: pytest.FixtureRequest) -> Iterator[None]:
 
 # ── what is no request ────────────────────────────────────────────────────────────────────────────────────────────
 
-NO_REQUESTS: dict[str, bytes] = {
-    "bytes": b"\x00\x01\x02\xff\r\n\r\n",
-    "header without colon": b"GET /healthz HTTP/1.1\r\nHost x\r\n\r\n",
-    "both lengths": b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-    "query of 65 KiB": b"GET /v1/jobs?after=" + b"a" * 65_600 + b" HTTP/1.1\r\nHost: x\r\n\r\n",
-}
-
-
-@pytest.mark.parametrize("data", NO_REQUESTS.values(), ids=NO_REQUESTS)
-def test_what_cannot_be_read_is_refused_in_the_shape_of_every_error(running: Hostile, data: bytes) -> None:
-    with running.connect() as connection:
-        answer = running.checked(connection.send(data).answer())
-        too_long = len(data) > HEAD_BYTES
-        assert (answer.status, answer.json["code"]) == ((431, "head_too_large") if too_long else (400, "usage"))
-        assert answer.headers["connection"] == "close"
-        assert connection.is_dropped()
-
 
 @pytest.mark.parametrize("piece", [100, 1 << 20])
 def test_a_head_may_be_so_long_however_it_comes(running: Hostile, piece: int) -> None:
@@ -276,15 +258,6 @@ def test_the_clock_of_a_head_is_its_own(running: Hostile) -> None:
             count += running.checked(_next(connection)).status == 200
             threading.Event().wait(0.02)
     assert count * len(one) > 2 * HEAD_BYTES
-
-
-def test_an_answer_that_nobody_fetches_is_given_up(running: Hostile) -> None:
-    wait_until(lambda: not running.server.server_state.connections)
-    large = running.head("GET", "/docs/files/swagger-ui-bundle.js")
-    with running.connect(buffer=4_096) as connection:
-        connection.send(large * 20)
-        wait_until(lambda: bool(running.server.server_state.connections))
-        wait_until(lambda: not running.server.server_state.connections)
 
 
 @pytest.mark.slow
@@ -335,16 +308,6 @@ def test_who_hangs_up_in_the_middle_leaves_nothing(running: Hostile, *, half: bo
                 running.checked(connection.answer())
 
 
-def test_requests_in_one_go_are_answered_one_after_another(running: Hostile) -> None:
-    asked = [running.head("GET", "/healthz", f"X-Request-Id: n{number}") for number in range(20)]
-    bad = running.post("/v1/scores", b"[", "X-Request-Id: bad")
-    with running.connect() as connection:
-        connection.send(b"".join([*asked[:10], bad, *asked[10:]]))
-        for name in [*(f"n{number}" for number in range(10)), "bad", *(f"n{number}" for number in range(10, 20))]:
-            answer = running.checked(_next(connection))
-            assert (answer.json["request_id"], answer.status) == (name, 422 if name == "bad" else 200)
-
-
 def _next(connection: Connection) -> Answer:
     """One answer, and nothing of the one behind it."""
     head = b""
@@ -358,28 +321,6 @@ def _next(connection: Connection) -> Answer:
     return Answer(int(first.split()[1]), headers, body)
 
 
-ZEROS = gzip.compress(b" " * 8_000_000)  # a thousandth of it
-WHOLE = gzip.compress(json.dumps(SCORED).encode())
-PACKED: dict[str, tuple[bytes, int, str]] = {
-    "bomb": (ZEROS, 413, "too_large"),
-    "packed twice": (gzip.compress(WHOLE), 422, "bad_input"),
-    "bomb in a bomb": (gzip.compress(gzip.compress(ZEROS)), 422, "bad_input"),
-    "two files": (WHOLE * 2, 400, "usage"),
-    "cut off": (WHOLE[:-3], 400, "usage"),
-    "wrong sum": (WHOLE[:-8] + bytes(8), 400, "usage"),
-    "not packed": (b"{}", 400, "usage"),
-    "nothing": (b"", 400, "usage"),
-}
-
-
-@pytest.mark.parametrize(("body", "status", "code"), PACKED.values(), ids=PACKED)
-def test_packed_bodies_are_unpacked_so_far_and_no_further(
-    running: Hostile, body: bytes, status: int, code: str
-) -> None:
-    answer = running.ask(running.post("/v1/scores", body, "Content-Encoding: gzip"))
-    assert (answer.status, answer.json["code"]) == (status, code)
-
-
 def test_more_bodies_than_there_is_room_for_are_told_to_come_again(running: Hostile) -> None:
     started = [running.connect() for _ in range(3)]
     for connection in started:
@@ -389,50 +330,6 @@ def test_more_bodies_than_there_is_room_for_are_told_to_come_again(running: Host
         connection.socket.close()
     codes = sorted((one.status, one.json["code"]) for one in answers)
     assert codes == [(408, "body_timeout"), (408, "body_timeout"), (503, "overloaded")]
-
-
-def _item(**more: Any) -> bytes:
-    item = {"id": "i", "utterance": SAID, "references": ["no"], "replies": {"a": "no"}}
-    return json.dumps({"items": [{**item, **more}], "metrics": ["bleu"]}).encode()
-
-
-NINES = "9" * 4_200  # nearly as many digits as Python reads
-BODIES: dict[str, bytes] = {
-    "more than all": _item(references=[{"text": "a", "weight": 0}]).replace(b'"weight": 0', b'"weight": 1e999'),
-    "whole number that no answer can hold": _item(references=[{"text": "a", "seen": {"n": [int(NINES)]}}]),
-    "file with a nul": _item().replace(b'"bleu"', b'"bleu:tok=sentencepiece:\\u0000"'),
-}
-
-
-@pytest.mark.parametrize("path", ["/v1/scores", "/v1/references"])
-@pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
-def test_what_json_can_hold_and_nobody_can_use_is_refused(running: Hostile, path: str, body: bytes) -> None:
-    if path == "/v1/references":
-        body = body.replace(b', "metrics": ["bleu"]', b"")
-    answer = running.ask(running.post(path, body))
-    assert answer.status in (400, 403, 404, 413, 422), answer
-    assert len(answer.body) < 10_000
-
-
-def test_a_key_that_comes_twice_is_refused_by_its_name(running: Hostile) -> None:
-    twice = b'{"items":[],"metrics":["chrf"],' + json.dumps(SCORED).encode()[1:]
-    answer = running.ask(running.post("/v1/scores", twice))
-    assert (answer.status, answer.json["code"], "items" in answer.json["detail"]) == (422, "bad_input", True)
-
-
-@pytest.mark.parametrize(
-    ("line", "status"),
-    [
-        ("Content-Type: text/xml", 415),
-        ("Content-Type: " + "a" * 5_000, 415),
-        ("Content-Encoding: br", 415),
-        ("Content-Encoding: gzip, gzip", 415),
-        ("X-Timeout-S: nan", 422),
-        ("X-Timeout-S: " + "9" * 5_000, 422),
-    ],
-)
-def test_headers_that_cannot_be_meant_are_refused(running: Hostile, line: str, status: int) -> None:
-    assert running.ask(running.post("/v1/scores", json.dumps(SCORED).encode(), line)).status == status
 
 
 # ── names ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -505,23 +402,6 @@ def test_paths_out_and_addresses_of_others_lead_nowhere(running: Hostile) -> Non
     assert b"javascript:" not in answer.body
 
 
-def test_a_path_tells_all_that_may_be_done_there(running: Hostile) -> None:
-    allowed = {
-        "/v1/jobs": "GET, HEAD, POST",
-        "/v1/reference-sets": "GET, HEAD, POST",
-        "/v1/reference-sets/abc": "DELETE, GET, HEAD",
-        "/v1/schedules/night": "DELETE, GET, HEAD, PUT",
-        "/v1/artefacts/index/chat/current": "PUT",
-        "/v1/scores": "POST",
-        "/healthz": "GET, HEAD",
-    }
-    for path, methods in allowed.items():
-        for method in ("OPTIONS", "TRACE", "PATCH"):
-            answer = running.ask(running.head(method, path))
-            assert (answer.status, answer.json["code"]) == (405, "method_not_allowed")
-            assert answer.headers["allow"] == methods, path
-
-
 # ── keys, and what is told of requests ────────────────────────────────────────────────────────────────────────────
 
 
@@ -544,29 +424,6 @@ def test_who_has_no_key_is_told_so_before_the_body_is_waited_for(running: Hostil
     data = b"POST /v1/scores HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 1000000\r\n\r\n"
     answer = running.ask(data)
     assert (answer.status, answer.headers["www-authenticate"]) == (401, "Bearer")
-
-
-@pytest.mark.parametrize("given", ["a" * 65, "<script>", "\xe9"])
-def test_a_request_is_called_only_by_what_is_a_name(running: Hostile, given: str) -> None:
-    answer = running.ask(running.head("GET", "/healthz", b"X-Request-Id: " + given.encode("latin-1")))
-    assert answer.headers["x-request-id"] == answer.json["request_id"]
-    assert len(answer.json["request_id"]) == 16
-    assert given not in running.log.getvalue()[-2_000:]
-
-
-def test_a_page_of_another_site_cannot_have_anything_done(tmp_path: Path) -> None:
-    """Without keys, the browser of somebody on this machine would be as good as a key."""
-    (tmp_path / "home").mkdir()
-    order = {"kind": "gc", "artefact": "index", "name": "chat"}
-    with client_of(migrated(Settings(home=tmp_path / "home")), ready=False) as client:
-        for site in ("cross-site", "same-site"):
-            answer = client.post("/v1/jobs", json=order, headers={"Sec-Fetch-Site": site})
-            assert (answer.status_code, answer.json()["code"]) == (403, "not_allowed")
-            assert client.delete("/v1/jobs/x", headers={"Sec-Fetch-Site": site}).status_code == 403
-            assert client.get("/v1/jobs", headers={"Sec-Fetch-Site": site}).json()["jobs"] == []
-        for headers in ({"Sec-Fetch-Site": "same-origin"}, {"Sec-Fetch-Site": "none"}, {}):
-            assert client.post("/v1/jobs", json=order, headers=headers).status_code in (202, 409)
-        assert len(client.get("/v1/jobs").json()["jobs"]) == 1
 
 
 # ── many ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -636,21 +493,6 @@ def test_only_so_many_are_told_and_the_others_are_dropped_at_once(running: Hosti
             assert sixth.is_dropped()
         for one in (fourth, fifth):
             assert running.checked(one.send(running.head("GET", "/v1/jobs")).answer()).status == 503
-
-
-def test_streams_are_so_many_and_no_more(running: Hostile) -> None:
-    order = json.dumps({"kind": "gc", "artefact": "index", "name": "chat"}).encode()
-    job = running.ask(running.post("/v1/jobs", order)).json["id"]
-    asked = running.head("GET", f"/v1/jobs/{job}/events")
-    streams = [running.connect().send(asked) for _ in range(2)]
-    for one in streams:
-        assert one.socket.recv(12) == b"HTTP/1.1 200"
-    answer = running.ask(asked)
-    assert (answer.status, answer.json["code"]) == (503, "overloaded")
-    assert int(answer.headers["retry-after"]) >= 1
-    assert running.ask(running.head("DELETE", f"/v1/jobs/{job}")).status == 200
-    for one in streams:
-        one.socket.close()
 
 
 # ── both databases ────────────────────────────────────────────────────────────────────────────────────────────────

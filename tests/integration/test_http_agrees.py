@@ -197,65 +197,6 @@ def test_scores_are_the_json_of_the_command(
         assert ("index:chat@" in one["signature"]) == weighted == ("near-tokens." in one["signature_full"])
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {},
-        {"k": 4, "mode": "bm25-dialog", "gold": "rated", "parrot": "off"},
-        {**ONE, "before": "2030-01-01T00:00:00Z"},
-    ],
-)
-def test_references_are_the_lines_of_the_command(
-    client: TestClient, command: Home, tmp_path: Path, settings: dict[str, Any]
-) -> None:
-    asked = {**settings}
-    rated = {} if "weights" in settings else {"rater": "base"}
-    path = written(tmp_path / "items.jsonl", ODD)
-    out = command("sets", "references", path, "--index", "chat", *options_of({**rated, **asked}), "--threads", "1").out
-    printed = [orjson.loads(line) for line in out.splitlines()]
-    found = answered(client, "/v1/references", {"items": ODD, "settings": settings})
-    assert all(one.pop("evidence")["references"] == len(one["references"]) for one in found["items"])
-    assert_same(found["items"], printed, within=1e-5)
-
-
-def test_a_thousand_items_are_scored_in_one_request_as_by_the_command(
-    client: TestClient, command: Home, tmp_path: Path
-) -> None:
-    items = [{**one, "id": f"n{place}"} for place, one in enumerate(small_items(1_000, seed=9))]
-    path = written(tmp_path / "items.jsonl", items)
-    printed = command("score", path, "-m", "multi-bleu", "--draws", "100", "--baseline", "a", "--json").json
-    found = answered(client, "/v1/scores", {"items": items, "metrics": ["multi-bleu"], "draws": 100, "baseline": "a"})
-    assert printed.pop("inputs") == {"items": [str(path)]}
-    del printed["checksum"]
-    assert_same({name: found[name] for name in printed}, printed)
-    told = client.post("/v1/scores", json={"items": [*items, PLAIN[0]], "metrics": ["bleu"]})
-    assert (told.status_code, told.json()["detail"]) == (
-        413,
-        "1,001 items are more than the 1,000 that one request may have",
-    )
-
-
-def test_three_batches_combined_are_the_json_of_the_command_bit_for_bit(
-    client: TestClient, command: Home, tmp_path: Path
-) -> None:
-    items = [*PLAIN, *ODD]
-    metrics = ["multi-bleu", "bleu", "chrf", "ter"]
-    path = written(tmp_path / "items.jsonl", items)
-    drawn = {"draws": 80, "seed": 11, "confidence": 0.8, "baseline": "b"}
-    printed = command("score", path, *options_of({"metrics": metrics, **drawn}), "--json").json
-    batches = [
-        answered(client, "/v1/scores", {"items": some, "metrics": metrics, "return": "stats"})
-        for some in (items[:5], items[5:14], items[14:])
-    ]
-    together = answered(client, "/v1/scores/combine", {"batches": batches, **drawn})
-    assert [batch["data"] for batch in batches] == together["data"]
-    assert (together["items"], together["resampling"]) == (printed["items"], printed["resampling"])
-    for one, other in zip(together["scores"], printed["scores"], strict=True):
-        for system in other["systems"].values():
-            del system["replies"]
-        assert_same({**one, "references": ""}, {**other, "references": ""})
-
-
 # ── sets ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -373,36 +314,3 @@ def test_a_field_that_no_item_has_is_told(client: TestClient) -> None:
         answered(client, "/v1/scores", {"items": again})["warnings"]
         == answered(client, "/v1/scores", {"items": PLAIN, "index": "chat", "metrics": ["upsilon-bleu"]})["warnings"]
     )
-
-
-def test_ids_that_a_set_does_not_have_are_listed_with_their_places(client: TestClient) -> None:
-    name = answered(client, "/v1/reference-sets", {"items": PLAIN, "purpose": "test", "references": "given"})["id"]
-    body = {"items": ["d0", "x", "d1", "y"], "replies": {"a": ["yes", "no", "no", "we"]}}
-    told = client.post(f"/v1/reference-sets/{name}/scores", json=body)
-    assert (told.status_code, told.json()["code"]) == (422, "bad_input")
-    assert told.json()["detail"] == f"items[1]: the set {name} has no item 'x', and 1 more are unknown"
-    reported = answered(client, f"/v1/reference-sets/{name}/scores", {**body, "on_error": "report"})
-    assert told.json()["errors"] == reported["problems"]
-    assert [(one["item"], one["place"], one["field"]) for one in reported["problems"]] == [
-        ("x", 1, "items[1]"),
-        ("y", 3, "items[3]"),
-    ]
-
-
-def test_what_would_help_is_told_in_words_that_hold_over_http(client: TestClient) -> None:
-    frozen = answered(client, "/v1/reference-sets", {"items": PLAIN, "purpose": "test", "settings": {"k": 2}})["id"]
-    scores, replies = f"/v1/reference-sets/{frozen}/scores", {"a": ["yes"] * len(PLAIN)}
-    told = [
-        client.post(scores, json={"replies": replies, "metrics": ["upsilon-chrf"]}),
-        client.post(scores, json={"replies": replies, "metrics": ["rater"]}),
-        client.post(scores, json={"replies": replies, "metrics": ["ter"], "percent": True}),
-        client.post(scores, json={"replies": replies, "seed": 3}),
-        client.delete(f"/v1/reference-sets/{frozen}", params={"reason": " "}),
-    ]
-    assert [answer.json()["code"] for answer in told] == ["usage"] * 5
-    assert [answer.json()["remedy"] for answer in told[1:] if "--" in answer.text] == []
-    assert told[0].json()["remedy"].startswith("upsilon-chrf:b=…, the number that signatures of scores")
-    items = answered(client, "/v1/references", {"items": PLAIN})["items"]
-    given = answered(client, "/v1/scores", {"items": items, "metrics": ["upsilon-chrf"], "references": "given"})
-    (advice,) = [one for one in given["warnings"] if "counts from 0" in one]
-    assert advice.endswith('the references are those of an index: "references": "find" measures b')

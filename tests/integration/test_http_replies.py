@@ -97,34 +97,6 @@ def test_bots_of_one_index_reply_from_one_version_whatever_is_published_between(
         assert replied(client)["bots"]["drawn"].startswith(f"retrieval:chat@{newer},")
 
 
-def test_order_and_batch_do_not_matter_and_answers_are_items_that_can_be_scored(client: TestClient) -> None:
-    together = replied(client)["items"]
-    assert [replied(client, items=[item])["items"][0] for item in ITEMS] == together
-    assert replied(client, items=ITEMS[::-1])["items"] == together[::-1]
-    scores = client.post("/v1/scores", json={"items": together, "metrics": ["bleu"], "references": "given"}).json()
-    assert scores["warnings"] == []
-    assert scores["reply_provenance"] == together[0]["reply_provenance"]
-    assert list(scores["scores"][0]["systems"]) == ["a", "b", "c-bm25", "drawn"]
-
-
-def test_what_references_noted_stays_and_no_field_is_unknown(client: TestClient) -> None:
-    mute = {"id": "mute", "references": ["yes"]}
-    settings = {"settings": {"weights": "one"}}
-    found = client.post("/v1/references", json={"items": [*ITEMS[:2], mute], **settings}).json()["items"]
-    answer = replied(client, items=found)
-    assert [item.get("excluded") for item in answer["items"]] == [item.get("excluded") for item in found]
-    assert [item["references"] for item in answer["items"]] == [item["references"] for item in found]
-    assert [item["provenance"] for item in answer["items"]] == [item["provenance"] for item in found]
-    last = answer["items"][-1]
-    assert (last["note"], last["no_reply"]) == ("no_utterance", {"c-bm25": "no_utterance", "drawn": "no_utterance"})
-    assert answer["warnings"] == [
-        "c-bm25 has no reply to 1 item: mute (no_utterance)",
-        "drawn has no reply to 1 item: mute (no_utterance)",
-    ]
-    again = client.post("/v1/scores", json={"items": answer["items"], "metrics": ["bleu"], "references": "given"})
-    assert not any("is not used" in warning for warning in again.json()["warnings"])
-
-
 def test_items_without_a_reply_are_left_out_or_refused_on_request(client: TestClient) -> None:
     items = [ITEMS[0], {"id": "mute", "references": ["yes"]}, ITEMS[1]]
     skipped = replied(client, items=items, bots={"c-bm25": BM25}, without_reply="skip")
@@ -135,22 +107,6 @@ def test_items_without_a_reply_are_left_out_or_refused_on_request(client: TestCl
         {"item": "mute", "place": 1, "field": "items[1].replies.c-bm25", "message": "no reply: no_utterance"}
     ]
     refused(client, 422, "bad_input", without_reply="ignore")
-
-
-def test_a_clash_is_a_bad_item_unless_the_system_is_replaced(client: TestClient) -> None:
-    rated = [{**ITEMS[0], "ratings": {"a": [4], "b": [5]}}, {"id": "new", "utterance": "i like boats"}]
-    clash = {
-        "item": ITEMS[0]["id"],
-        "place": 0,
-        "field": "items[0].replies.a",
-        "message": "a system of this name has replied already",
-    }
-    assert refused(client, 422, "bad_input", items=rated, bots={"a": BM25})["errors"] == [clash]
-    reported = replied(client, items=rated, bots={"a": BM25}, on_error="report")
-    assert (reported["problems"], [item["id"] for item in reported["items"]]) == ([clash], ["new"])
-    (item, _) = replied(client, items=rated, bots={"a": BM25}, replace=True)["items"]
-    assert item["replies"]["a"] == replied(client, items=[ITEMS[0]], bots={"x": BM25})["items"][0]["replies"]["x"]
-    assert item["ratings"] == {"b": [5.0]}
 
 
 def test_bad_items_and_bots_are_refused_with_what_would_be_right(client: TestClient) -> None:

@@ -106,28 +106,6 @@ def test_a_deleted_schedule_is_gone_and_its_jobs_stay(client: TestClient) -> Non
     assert [job["schedule"] for job in client.get("/v1/jobs").json()["jobs"]] == ["night"]
 
 
-@pytest.mark.parametrize(
-    ("values", "said"),
-    [
-        ({"cron": "61 * * * *"}, "61 * * * *"),
-        ({"cron": "* * * *"}, "five fields"),
-        ({"cron": "0 0 30 2 *"}, "0 0 30 2 *"),
-        ({"timezone": "Europe/Berlni"}, "Europe/Berlni"),
-        ({"order": {"kind": "dance"}}, "kind"),
-        ({"order": {"kind": "index-update", "index": "UP"}}, "index"),
-        ({"every": "day"}, "every"),
-        ({"enabled": 1}, "enabled"),
-    ],
-)
-def test_what_is_no_schedule_is_refused_and_nothing_is_put(
-    client: TestClient, values: dict[str, Any], said: str
-) -> None:
-    answer = client.put("/v1/schedules/night", json={**NIGHT, **values})
-    assert (answer.status_code, answer.json()["code"]) == (422, "bad_input"), answer.text
-    assert said in answer.json()["detail"]
-    assert client.get("/v1/schedules").json()["schedules"] == []
-
-
 def test_names_are_names_and_sources_lie_where_they_may(client: TestClient) -> None:
     for name in ("Night", "a b", "-x"):
         assert client.put(f"/v1/schedules/{name}", json=NIGHT).status_code == 422, name

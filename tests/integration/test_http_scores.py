@@ -15,16 +15,13 @@ from typing import Any
 import orjson
 import pytest
 from indexes import build
-from ruber_homes import home_with_models
-from serving import READY_WITHIN_S, client_of, migrated, played, small_home, small_items, wait_until, wait_until_ready
+from serving import READY_WITHIN_S, client_of, played, small_home, small_items, wait_until, wait_until_ready
 from starlette.testclient import TestClient
 
-from refaug.cli.main import main
 from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.home import Settings
 from refaug.core.records import Item, Reference
 from refaug.indexer.vectors.training import import_vectors
-from refaug.metrics.models.model_kinds import ModelKind
 from refaug.metrics.signature import Signature
 from refaug.rater.rating import RatingRequest
 from refaug.rater.rating_settings import RatingSettings
@@ -35,19 +32,13 @@ from refaug.scoring.home.indexes import open_index, places_of
 from refaug.scoring.home.networks import open_rater
 from refaug.scoring.items import parse_item
 from refaug.scoring.metric_setup import baseline
-from refaug.scoring.metric_setup.metric_requests import baseline_setter, metrics_of
+from refaug.scoring.metric_setup.metric_requests import metrics_of
 from refaug.scoring.provenance import references_provenance
-from refaug.scoring.scores import percent
 from refaug.scoring.settings import AugmentSettings, ScoreSettings
-from refaug.service.database.database import Database
-from refaug.service.keys import KeyStore
-from refaug.service.scopes import Scope
-from refaug.service.server_settings import ServeSettings
 from refaug.service.serving.batches.queued_requests import QueuedCall
 from refaug.service.serving.versions import version_opener
 from refaug.service.serving.versions.open_versions import OpenVersions
-from refaug.service.web.schemas.references import RatingsOut, ReferencesOut
-from refaug.service.web.schemas.scoring import ScoresOut
+from refaug.service.web.routes.references import RatingsOut, ReferencesOut
 from refaug.service.web.state import ServiceState
 
 ITEMS = small_items(8)
@@ -149,16 +140,6 @@ def test_references_are_those_of_augment_in_the_order_sent(
     assert sum(len(one["references"]) for one in found["items"]) > len(ITEMS) or "after" in sent
 
 
-def test_what_comes_back_is_again_an_item_that_gives_the_same(client: TestClient) -> None:
-    once = client.post("/v1/references", json={"items": ITEMS}).json()
-    again = client.post("/v1/references", json={"items": once["items"]}).json()
-    assert len(again["items"]) == len(once["items"])
-    for one, other in zip(once["items"], again["items"], strict=True):
-        assert [ref["text"] for ref in one["references"]] == [ref["text"] for ref in other["references"]]
-        for ref, its in zip(one["references"], other["references"], strict=True):
-            assert ref == pytest.approx(its, abs=1e-5)
-
-
 def test_a_bad_item_refuses_the_request_or_is_reported(client: TestClient) -> None:
     bad = {"id": "x", "utterance": "how", "references": [{"text": "no", "weight": 3}]}
     items = [ITEMS[0], bad, 7, ITEMS[1], {**ITEMS[2], "id": "d0"}]
@@ -242,88 +223,6 @@ def test_what_is_not_there_is_named(client: TestClient) -> None:
 # ── scores ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def scored_as_the_command_does(home: Settings, specs: list[str], settings: ScoreSettings, *, find: bool = True) -> Any:
-    """One retrieval and `evaluate`, with the tools opened here."""
-    asked = AugmentSettings()
-    if not find:
-        return evaluate(items_of(ITEMS), metrics_of(specs, None), settings)
-    with tools(home) as (index, rater):
-        items = [one for one in augment(items_of(ITEMS), index, rater, asked) if isinstance(one, Item)]
-        based = baseline_setter(places_of(home).indexes, index.spec, None)  # type: ignore[arg-type]
-        metrics = metrics_of(specs, None, None, based)
-        return evaluate(items, metrics, settings, provenance=references_provenance(index, rater, asked))
-
-
-def assert_same_scores(found: dict[str, Any], expected: Any) -> None:
-    """Equal in every value and in their order, up to what a rater may differ by."""
-    wanted = orjson.loads(orjson.dumps(expected.as_json()))
-    for one, other in zip(found["scores"], wanted["scores"], strict=True):
-        assert {**one, "systems": 0, "comparisons": 0, "references": 0} == {
-            **other,
-            "systems": 0,
-            "comparisons": 0,
-            "references": 0,
-        }
-        assert list(one["systems"]) == list(other["systems"])
-        assert_close(one["systems"], other["systems"])
-        assert_close(one.get("comparisons", {}), other.get("comparisons", {}))
-    assert found["data"] == wanted["data"]
-    assert found["items"] == wanted["items"]
-    assert found["resampling"] == wanted["resampling"]
-
-
-def assert_close(found: Any, wanted: Any) -> None:
-    if isinstance(wanted, dict):
-        assert list(found) == list(wanted)
-        for name, value in wanted.items():
-            assert_close(found[name], value)
-    elif isinstance(wanted, list):
-        assert len(found) == len(wanted)
-        for one, other in zip(found, wanted, strict=True):
-            assert_close(one, other)
-    elif isinstance(wanted, float):
-        assert found == pytest.approx(wanted, abs=1e-4)
-    else:
-        assert found == wanted
-
-
-def test_scores_are_those_of_evaluate_after_one_retrieval(client: TestClient, home: Settings) -> None:
-    specs = ["upsilon-bleu:n=3", "upsilon-chrf", "multi-bleu", "upsilon-rouge-l:b=0.1"]
-    answer = client.post("/v1/scores", json={"items": ITEMS, "metrics": specs})
-    assert answer.status_code == 200, answer.text
-    ScoresOut.model_validate_json(answer.content)
-    found = answer.json()
-    assert_same_scores(found, scored_as_the_command_does(home, specs, ScoreSettings(draws=0)))
-    with tools(home) as (index, rater):
-        assert found["versions"] == {"index": index.spec, "rater": rater.spec}
-    chrf = Signature.parse(found["scores"][1]["signature_full"])
-    assert float(chrf.settings["b"]) > 0
-    assert sorted(found["evidence"]) == sorted(one["id"] for one in ITEMS)
-
-
-def test_given_references_are_scored_to_the_last_bit_as_evaluate_does(client: TestClient, home: Settings) -> None:
-    specs = ["multi-bleu", "chrf", "rouge-1"]
-    settings = ScoreSettings(draws=200, baseline="b", seed=7, confidence=0.9, explain=True)
-    body = {
-        "items": ITEMS,
-        "metrics": specs,
-        "draws": 200,
-        "baseline": "b",
-        "seed": 7,
-        "confidence": 0.9,
-        "explain": True,
-    }
-    found = client.post("/v1/scores", json=body).json()
-    wanted = orjson.loads(orjson.dumps(scored_as_the_command_does(home, specs, settings, find=False).as_json()))
-    assert found["scores"] == wanted["scores"]
-    assert found["scores"][0]["systems"]["a"]["replies"][0]["without_reference"]
-    assert found["versions"] == {}
-    percents = client.post("/v1/scores", json={**body, "percent": True}).json()
-    times = percent(scored_as_the_command_does(home, specs, settings, find=False))
-    assert percents["scores"] == orjson.loads(orjson.dumps(times.as_json()))["scores"]
-    assert percents["scores"][0]["scale"] == 100
-
-
 def test_the_metric_that_is_meant_follows_from_the_items(client: TestClient) -> None:
     rated = [{**one, "references": [*one["references"], {"text": "yes we do", "weight": 0.5}]} for one in ITEMS]
     found = client.post("/v1/references", json={"items": ITEMS}).json()["items"]
@@ -361,20 +260,6 @@ def test_references_that_came_as_found_are_scored_as_they_are_with_advice(client
     assert any("upsilon-chrf without b counts from 0" in one for one in given["warnings"])
     found = client.post("/v1/scores", json={**body, "references": "find"}).json()
     assert Signature.parse(found["scores"][0]["signature_full"]).settings["b"] != "0"
-
-
-def test_replies_that_cannot_be_scored_say_why_and_bad_items_are_reported(client: TestClient) -> None:
-    silent = {**ITEMS[1], "references": []}
-    lacking = {**ITEMS[2], "replies": {"a": "yes"}}
-    body = {"items": [ITEMS[0], {"id": 3.5}, silent, lacking], "metrics": ["multi-bleu"], "on_error": "report"}
-    found = client.post("/v1/scores", json=body).json()
-    assert [(one["place"], one["field"]) for one in found["problems"]] == [(1, "items[1].id")]
-    systems = found["scores"][0]["systems"]
-    assert [one.get("problem") for one in systems["a"]["replies"]] == [None, "no_gold", None]
-    assert [one.get("problem") for one in systems["b"]["replies"]] == [None, "no_gold", "no_reply"]
-    assert systems["b"]["unscored_by_reason"] == {"no_gold": 1, "no_reply": 1}
-    told = problem(client.post("/v1/scores", json={**body, "items": [{"id": 3.5}, 1]}), 422, "bad_input")
-    assert [one["field"] for one in told["errors"]] == ["items[0].id", "items[1]"]
 
 
 @pytest.mark.parametrize(
@@ -463,27 +348,6 @@ def test_a_field_that_no_reference_has_is_named_with_its_place(client: TestClien
     assert scored["warnings"][0] == "field 'wieght' of references is not used; did you mean 'weight'?"
 
 
-def test_a_field_that_a_body_does_not_have_comes_with_the_one_that_was_meant(client: TestClient) -> None:
-    bodies = {
-        "/v1/scores": ({"items": ITEMS, "metric": ["bleu"]}, "metric", "metrics"),
-        "/v1/references": (
-            {"items": ITEMS, "settings": {"exclude_log": ["a"]}},
-            "settings.exclude_log",
-            "exclude_logs",
-        ),
-        "/v1/ratings": (
-            {"pairs": [{"utterance": "hello", "golds": ["hi"], "candidates": [{"texts": "hi"}]}]},
-            "pairs[0].candidates[0].texts",
-            "text",
-        ),
-    }
-    for path, (body, field, meant) in bodies.items():
-        told = problem(client.post(path, json=body), 422, "bad_input")
-        messages = {one["field"]: one["message"] for one in told["errors"]}
-        assert messages[field].endswith(f"; did you mean {meant!r}?")
-        assert "unknown_fields" not in told
-
-
 def test_items_without_a_gold_are_named_by_place_and_only_where_none_is_scored(client: TestClient) -> None:
     body = {"items": [{"id": 3.5}, {**MISNAMED, "reference": 1}], "metrics": ["bleu", "multi-bleu"]}
     told = problem(client.post("/v1/scores", json={**body, "on_error": "report"}), 422, "no_gold")
@@ -517,51 +381,6 @@ def test_a_metric_that_the_references_do_not_suit_is_reported_for_itself(client:
     problem(client.post("/v1/scores/combine", json={"batches": [sums]}), 422, "bad_input")
     none = {**body, "metrics": ["delta-bleu", "upsilon-bleu"], "on_error": "report"}
     problem(client.post("/v1/scores", json=none), 422, "bad_input")
-
-
-def test_a_metric_that_a_set_does_not_suit_is_reported_for_itself(client: TestClient) -> None:
-    frozen = client.post("/v1/reference-sets", json={"items": ITEMS, "purpose": "test", "references": "given"}).json()
-    path = f"/v1/reference-sets/{frozen['id']}/scores"
-    body = {"items": [ITEMS[0]["id"]], "replies": {"a": ["at the market"]}, "metrics": ["upsilon-bleu", "chrf"]}
-    problem(client.post(path, json=body), 422, "bad_input")
-    found = client.post(path, json={**body, "on_error": "report"}).json()
-    assert found["scores"] == client.post(path, json={**body, "metrics": ["chrf"]}).json()["scores"]
-    (told,) = found["problems"]
-    assert (told["field"], told["metric"], told["place"]) == ("metrics[0]", "upsilon-bleu", None)
-    sums = client.post(path, json={**body, "on_error": "report", "return": "stats"}).json()
-    assert ([one["metric"] for one in sums["stats"]], sums["problems"]) == (["chrf"], [told])
-
-
-@pytest.mark.parametrize("gold", ["one", "rated"])
-def test_golds_come_with_their_weight(client: TestClient, gold: str) -> None:
-    found = client.post("/v1/references", json={"items": ITEMS, "settings": {"gold": gold, "k": 2}}).json()
-    for one in found["items"]:
-        (shown,) = [reference for reference in one["references"] if reference["source"] == "gold"]
-        assert shown["weight"] == (shown["rating"] if gold == "rated" else 1.0)
-        assert ("rating" in shown) == (gold == "rated")
-
-
-def test_items_without_golds_have_scores_that_golds_do_not_change(client: TestClient) -> None:
-    bare = [{**item, "references": []} for item in ITEMS]
-    settings = {"gold": "none", "weights": "one", "k": 3}
-    body = {"metrics": ["upsilon-bleu", "rater:refs=none"], "settings": settings, "draws": 0}
-    without, with_golds = (client.post("/v1/scores", json={**body, "items": items}).json() for items in (bare, ITEMS))
-    assert without["scores"] == with_golds["scores"]
-    assert "|gold:none|" in without["scores"][0]["signature"]
-    found = client.post("/v1/references", json={"items": ITEMS, "settings": settings}).json()["items"]
-    unused = {(one["source"], one.get("unused")) for row in found for one in row["references"]}
-    assert unused == {("gold", True), ("retrieved", None)}
-    replied = [{**row, "replies": item["replies"]} for row, item in zip(found, ITEMS, strict=True)]
-    again = client.post(
-        "/v1/scores", json={"items": replied, "metrics": ["upsilon-bleu"], "references": "given", "draws": 0}
-    )
-    assert again.json()["scores"] == without["scores"][:1], again.text
-    told = problem(
-        client.post("/v1/references", json={"items": ITEMS, "settings": {"gold": "none", "mode": "bm25-dialog"}}),
-        422,
-        "bad_input",
-    )
-    assert told["errors"][0]["field"] == "settings.gold"
 
 
 @pytest.mark.parametrize(
@@ -608,28 +427,6 @@ def test_a_metric_reads_vectors_of_the_home_by_their_name(client: TestClient, ho
     assert settings["vectors"].startswith("few@")
     assert settings["vectors"].partition("#")[2] == by_file[0].settings["vectors"].partition("#")[2]
     assert found.json()["versions"]["metrics"] == [f"embedding-average:vectors={settings['vectors']}"]
-
-
-@pytest.mark.slow
-def test_the_metric_ruber_asks_whom_the_request_names_and_reads_it_once(tmp_path: Path, capsys: Any) -> None:
-    home = migrated(Settings(home=home_with_models(tmp_path)))
-    path = tmp_path / "items.jsonl"
-    path.write_bytes(b"\n".join(orjson.dumps(one) for one in ITEMS))
-    spec = "ruber:model=some,referenced=bleu,blend=min,sample=chat"
-    command = ["score", str(path), "-m", spec, "--threads", "1", "--json"]
-    assert main(["--home", str(home.home), "--quiet", *command, "--draws", "0"]) == 0
-    printed = orjson.loads(capsys.readouterr().out)
-    with client_of(home) as client:
-        state: ServiceState = client.app.state.refaug  # type: ignore[attr-defined]
-        body = {"items": ITEMS, "metrics": [spec]}
-        found = client.post("/v1/scores", json=body).json()
-        assert found["scores"][0]["signature_full"] == printed["scores"][0]["signature_full"]
-        assert_close(found["scores"][0]["systems"], printed["scores"][0]["systems"])
-        held = state.models.ruber("some")
-        index = state.models.pinned(ModelKind.INDEX, "chat")
-        assert found["versions"] == {"metrics": [f"ruber:model={held.spec},referenced=bleu,blend=min,sample={index}"]}
-        assert client.post("/v1/scores", json=body).json()["scores"] == found["scores"]
-        assert state.models.ruber("some") is held
 
 
 # ── sums ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -799,23 +596,6 @@ def test_work_that_nobody_waits_for_any_more_is_dropped(client: TestClient) -> N
         assert state.batcher.waiting() == 0
 
 
-def test_more_items_than_the_queue_holds_are_told_when_to_come_again(home: Settings) -> None:
-    with client_of(home, queue_items=8, batch_items=4) as client, executor_taken(client) as go_on:
-        state: ServiceState = client.app.state.refaug  # type: ignore[attr-defined]
-        answers = list[Any]()
-        first = threading.Thread(
-            target=lambda: answers.append(client.post("/v1/references", json={"items": ITEMS[:6]}))
-        )
-        first.start()
-        wait_until(lambda: state.batcher.waiting() == 6)
-        refused = client.post("/v1/references", json={"items": ITEMS[:3]})
-        problem(refused, 503, "overloaded")
-        assert int(refused.headers["retry-after"]) >= 1
-        go_on.set()
-        first.join(60)
-        assert [one["id"] for one in answers[0].json()["items"]] == [one["id"] for one in ITEMS[:6]]
-
-
 # ── what serves ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -823,7 +603,7 @@ def test_without_a_rater_weighted_scores_are_409_and_plain_ones_are_not(tmp_path
     home = small_home(tmp_path, raters=0)
     with client_of(home) as client:
         told = problem(client.post("/v1/scores", json={"items": ITEMS, "metrics": ["upsilon-bleu"]}), 409, "no_rater")
-        assert all(fact in told["remedy"] for fact in ("weights", "one"))
+        assert all(fact in told["remedy"] for fact in ('"weights": "one"', '"preset": "refaug-1"'))
         problem(
             client.post("/v1/ratings", json={"pairs": [{"utterance": "a", "golds": ["b"], "candidates": []}]}),
             409,
@@ -964,67 +744,3 @@ def test_a_database_that_is_gone_keeps_nobody_from_scoring(tmp_path: Path) -> No
         figures = client.get("/metrics").text
         assert "refaug_database_up 0.0" in figures
         assert 'refaug_version_info{kind="index",name="chat"' in figures
-
-
-# ── keys ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_keys_let_through_what_their_scopes_allow(tmp_path: Path) -> None:
-    home = small_home(tmp_path)
-    database = Database.open(home)
-    store = KeyStore(database)
-    tokens = {scope: store.create(scope.value, [scope])[0] for scope in (Scope.READ, Scope.SCORE, Scope.ADMIN)}
-    slow, _ = store.create("slow", [Scope.SCORE], rate_per_s=0.001)
-    with client_of(home, keys=True) as client:
-        body = {"items": ITEMS[:1], "metrics": ["bleu"]}
-
-        def post(**headers: str) -> Any:
-            return client.post(
-                "/v1/scores", json=body, headers={name.replace("_", "-"): of for name, of in headers.items()}
-            )
-
-        answer = post()
-        problem(answer, 401, "no_key")
-        assert answer.headers["www-authenticate"] == "Bearer"
-        problem(post(Authorization="Bearer nonsense"), 401, "no_key")
-        problem(post(X_API_Key=f"{tokens[Scope.SCORE][:-3]}abc"), 401, "no_key")
-        told = problem(post(Authorization=f"Bearer {tokens[Scope.READ]}"), 403, "not_allowed")
-        assert "score" in told["detail"]
-        assert post(Authorization=f"Bearer {tokens[Scope.SCORE]}").status_code == 200
-        assert post(X_API_Key=tokens[Scope.SCORE]).status_code == 200
-        assert post(authorization=f"bearer {tokens[Scope.ADMIN]}").status_code == 200
-        assert post(X_API_Key=slow).status_code == 200
-        refused = post(X_API_Key=slow)
-        problem(refused, 429, "too_many_requests")
-        assert int(refused.headers["retry-after"]) > 100
-        assert client.get("/metrics").status_code == 401
-        assert client.get("/metrics", headers={"X-API-Key": str(tokens[Scope.READ])}).status_code == 200
-        assert [client.get(path).status_code for path in ("/healthz", "/readyz", "/docs", "/openapi.json")] == [200] * 4
-    database.close()
-
-
-def test_an_unknown_key_is_refused_before_its_body_is_read(tmp_path: Path) -> None:
-    home = small_home(tmp_path)
-
-    async def never() -> dict[str, Any]:
-        raise AssertionError("the body was asked for")
-
-    with client_of(home, keys=True) as client:
-        assert client.portal is not None
-        answered = client.portal.call(played, client.app, "/v1/scores", never)
-        assert answered.status == 401
-
-
-# ── one server ────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_the_app_takes_its_settings_from_the_environment(home: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    from refaug.service.web.app import from_env  # noqa: PLC0415
-
-    serve = ServeSettings(items=17, text_chars=500, workers=64)
-    for name, value in {"REFAUG_HOME": str(home.home), **serve.as_env()}.items():
-        monkeypatch.setenv(name, value)
-    state: ServiceState = from_env().state.refaug
-    assert state.serve == serve
-    assert state.home == home
-    assert state.threads == 1

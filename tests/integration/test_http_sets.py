@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -203,25 +202,6 @@ def test_items_of_a_job_that_cannot_wait_are_not_kept(settings: Settings) -> Non
         assert client.post("/v1/reference-sets", json=body).status_code == 202
         assert client.post("/v1/reference-sets", json=body).json()["code"] == "overloaded"
     assert len(list((settings.home / "jobs").glob("items-*"))) == 1
-
-
-def test_with_a_key_the_same_freezing_is_answered_the_same(client: TestClient) -> None:
-    body, key = {"items": small_items(3), "purpose": "test"}, {"Idempotency-Key": "set-1"}
-    first = client.post("/v1/reference-sets", json=body, headers=key)
-    again = client.post("/v1/reference-sets", json=body, headers=key)
-    assert (first.status_code, again.status_code) == (201, 201)  # without the key it would be 200 now
-    assert plain(again.json()) == plain(first.json())
-    assert again.headers["location"] == first.headers["location"]
-    assert again.headers["idempotent-replayed"] == "true"
-    reused = client.post("/v1/reference-sets", json={**body, "purpose": "train"}, headers=key)
-    assert (reused.status_code, reused.json()["code"]) == (409, "idempotency_key_reused")
-    refused = client.post("/v1/reference-sets", json={**body, "index": "no"}, headers={"Idempotency-Key": "set-2"})
-    assert (refused.status_code, refused.json()["code"]) == (404, "not_found")
-    other = client.post("/v1/reference-sets", json=body, headers={"Idempotency-Key": "set-2"})
-    assert other.status_code == 200  # an error is not remembered
-    for wrong in ("", "a b", "x" * 201):
-        answer = client.post("/v1/reference-sets", json=body, headers={"Idempotency-Key": wrong})
-        assert answer.status_code == 422, wrong
 
 
 def test_freezing_ends_at_its_timeout_and_is_limited_in_items(
@@ -447,60 +427,6 @@ def ids_and_replies(count: int = 6) -> tuple[list[str], dict[str, list[str]]]:
     }
 
 
-def test_scores_are_those_of_the_command_to_the_last_bit(
-    client: TestClient, command: Home, scored_set: str, tmp_path: Path
-) -> None:
-    ids, replies = ids_and_replies()
-    body = {
-        "items": ids,
-        "replies": replies,
-        "metrics": [UPSILON, "multi-bleu"],
-        "draws": 200,
-        "seed": 5,
-        "baseline": "a",
-        "explain": True,
-        "percent": True,
-    }
-    answer = client.post(f"/v1/reference-sets/{scored_set}/scores", json=body)
-    assert answer.status_code == 200, answer.text
-    rows = [{"id": name, "replies": {s: replies[s][place] for s in replies}} for place, name in enumerate(ids)]
-    flags = ("--metric", UPSILON, "--metric", "multi-bleu", "--draws", "200", "--seed", "5", "--baseline", "a")
-    path = written(tmp_path / "replies.jsonl", rows)
-    by_command = command("sets", "score", scored_set, path, *flags, "--explain", "--percent", "--json").json
-    told = answer.json()
-    assert told["scores"] == by_command["scores"]
-    assert (told["data"], told["resampling"]) == (by_command["data"], by_command["resampling"])
-    assert (told["set"]["id"], told["set"]["purpose"], told["set"]["items"]) == (scored_set, "test", 6)
-    assert "set:" not in told["scores"][0]["signature_full"]
-    assert (told["problems"], by_command["set"]) == ([], scored_set)
-
-
-def test_several_replies_an_item_are_rows_with_values_in_the_order_sent(client: TestClient, scored_set: str) -> None:
-    ids, replies = ids_and_replies()
-    single = client.post(
-        f"/v1/reference-sets/{scored_set}/scores", json={"items": ids, "replies": replies, "metrics": [UPSILON]}
-    ).json()
-    known = {
-        (name, text): row["score"]
-        for system, texts in replies.items()
-        for name, text, row in zip(ids, texts, single["scores"][0]["systems"][system]["replies"], strict=True)
-    }
-    items = ["d4", "d1", "d1", "d4", "d0"]
-    sent: list[str | None] = [replies["a"][4], replies["b"][1], replies["a"][1], None, replies["b"][0]]
-    answer = client.post(
-        f"/v1/reference-sets/{scored_set}/scores",
-        json={"items": items, "replies": {"policy": sent}, "metrics": [UPSILON], "return": "values"},
-    )
-    assert answer.status_code == 200, answer.text
-    policy = answer.json()["scores"][0]["systems"]["policy"]
-    expected = [None if text is None else known[name, text] for name, text in zip(items, sent, strict=True)]
-    assert policy["values"] == expected
-    assert "replies" not in policy
-    assert (policy["scored"], policy["unscored_by_reason"]) == (4, {"no_reply": 1})
-    assert math.isclose(policy["mean"], math.fsum(one for one in expected if one is not None) / 4)
-    assert answer.json()["scores"][0]["signature"] == single["scores"][0]["signature"]
-
-
 def test_without_items_systems_answer_all_and_metrics_have_a_default(client: TestClient, scored_set: str) -> None:
     ids, replies = ids_and_replies()
     path = f"/v1/reference-sets/{scored_set}/scores"
@@ -515,44 +441,6 @@ def test_without_items_systems_answer_all_and_metrics_have_a_default(client: Tes
     assert [one["metric"] for one in answer.json()["scores"]] == ["delta-bleu"]
     refused = client.post(path, json={"replies": replies, "metrics": ["rater"]})
     assert (refused.status_code, refused.json()["code"]) == (400, "usage")
-
-
-def test_unknown_items_refuse_all_or_are_listed(client: TestClient, scored_set: str) -> None:
-    path = f"/v1/reference-sets/{scored_set}/scores"
-    body = {"items": ["d0", "nope", "d1"], "replies": {"a": ["x", "y", TEXTS[3]]}, "metrics": [UPSILON]}
-    refused = client.post(path, json=body)
-    assert (refused.status_code, refused.json()["code"]) == (422, "bad_input")
-    assert "items[1]" in refused.json()["detail"]
-    reported = client.post(path, json={**body, "on_error": "report", "return": "values"}).json()
-    assert [(one["item"], one["place"], one["field"]) for one in reported["problems"]] == [("nope", 1, "items[1]")]
-    values = reported["scores"][0]["systems"]["a"]["values"]
-    assert (values[1], len(values)) == (None, 3)
-    alone = client.post(path, json={"items": ["d1"], "replies": {"a": [TEXTS[3]]}, "metrics": [UPSILON]}).json()
-    assert values[2] == alone["scores"][0]["systems"]["a"]["replies"][0]["score"]
-
-
-def test_sums_of_batches_are_combined_into_the_scores_of_all(client: TestClient, scored_set: str) -> None:
-    ids, replies = ids_and_replies()
-    path = f"/v1/reference-sets/{scored_set}/scores"
-
-    def stats(rows: slice) -> dict[str, Any]:
-        body = {
-            "items": ids[rows],
-            "replies": {system: texts[rows] for system, texts in replies.items()},
-            "metrics": [UPSILON],
-            "return": "stats",
-        }
-        answer = client.post(path, json=body)
-        assert answer.status_code == 200, answer.text
-        return plain(answer.json())
-
-    batches = [stats(slice(0, 4)), stats(slice(4, 6))]
-    whole = client.post(path, json={"items": ids, "replies": replies, "metrics": [UPSILON], "draws": 100}).json()
-    together = client.post("/v1/scores/combine", json={"batches": batches, "draws": 100})
-    assert together.status_code == 200, together.text
-    for system in replies:
-        one, other = together.json()["scores"][0]["systems"][system], whole["scores"][0]["systems"][system]
-        assert (one["corpus"], one["interval"]) == (other["corpus"], other["interval"])
 
 
 @pytest.mark.parametrize(

@@ -99,18 +99,6 @@ def test_answers_against_a_set_hold_if_they_have_a_reply_to_each_item(client: Te
     assert "2 replies to some of the 6 items of the set" in states(found, "missing")["items"]
 
 
-def test_other_replies_and_edited_scores_differ_with_status_200(client: TestClient, scores: dict[str, Any]) -> None:
-    other = [{**ITEMS[0], "replies": {**ITEMS[0]["replies"], "a": "no"}}, *ITEMS[1:]]
-    found = verified(client, scores, other)
-    assert found["verdict"] == "differs"
-    assert "these replies are not those of the file" in states(found, "differs")["replies"]
-    edited = json.loads(json.dumps(scores))
-    edited["scores"][3]["systems"]["b"]["corpus"] = 0.987
-    differing = states(verified(client, edited, ITEMS), "differs")
-    assert list(differing) == ["file", "corpus scores"]
-    assert differing["corpus scores"].startswith("b.corpus: 0.987 in the file, ")
-
-
 def test_a_version_that_is_gone_is_missing_and_no_path_is_told(scores: dict[str, Any], tmp_path: Path) -> None:
     home = small_home(tmp_path / "gone")
     artefact_stores(home)["rater"].delete("base")

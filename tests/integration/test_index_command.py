@@ -9,23 +9,18 @@ import shutil
 import signal
 import subprocess
 import sys
-from contextlib import suppress
 
-import numpy as np
 import orjson
 import pytest
-from disks import close_strictly, small_disk
-from indexes import add_vectors
+from disks import Fills, close_strictly, fill, small_disk
 from integration import reference
 from integration.conftest import ROOT, in_group
 from refusals import refusing
 
-from refaug.core.errors import Corrupt, StorageFull
-from refaug.core.files import read_json, with_checksum
+from refaug.core.errors import StorageFull
 from refaug.core.progress import Silent
 from refaug.core.text.normalisation import normalise
 from refaug.core.vectors import word_vectors
-from refaug.core.vectors.word_vectors import open_word_vectors
 from refaug.indexer.building.build import build_index
 from refaug.indexer.building.order import IndexOrder
 from refaug.indexer.building.update import update_index
@@ -36,14 +31,14 @@ from refaug.indexer.vectors.cooccurrence import CooccurrenceSettings
 from refaug.indexer.vectors.glove import GloveSettings
 from refaug.indexer.vectors.training import VectorsOrder, train_vectors
 from refaug.logs.ingest import ingest as ingesting
-from refaug.logs.ingest.ingest import IngestOrder
+from refaug.logs.ingest.order import IngestOrder
 
 WORDS = [*reference.WORDS, "milk", "road"]
 SPEAKERS = ["ann", "bob", "cem"]
 MODES = ["embedding-utterance", "embedding-dialog", "bm25-utterance", "bm25-dialog"]
 BEGAN = 1_600_000_000
-FEW = ("--check-queries", "20")
 TEXTS = ("tea and rain", "do you like tea?", "rain", "the cat")
+FEW = ("--check-queries", "20")
 
 
 def talk(*, count=60, seed=1):
@@ -144,25 +139,6 @@ def everything(home, index="chat"):
 # ── planning and building ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.slow
-def test_a_plan_names_the_kind_that_a_build_then_takes(ready):
-    plan = ready("index", "plan", "chat", "--json").json
-    utterances = {normalise(utterance) for _, utterance, _ in pairs_of(talk())}
-    assert (plan["demand"]["rows"], plan["demand"]["dimensions"], plan["demand"]["words"]) == (
-        len(utterances),
-        12,
-        len(WORDS),
-    )
-    assert plan["demand"]["occurrences"] == len(pairs_of(talk()))
-    chosen = [option["factory"] for option in plan["options"] if option["chosen"]]
-    assert ready("index", "build", "chat", *FEW, "--json").json["kind"] == chosen[0] == "Flat"
-    one = ready("index", "plan", "chat", "--factory", "IVF4,SQ8", "--json").json["options"]
-    assert [(option["factory"], option["chosen"]) for option in one] == [("IVF4,SQ8", True)]
-    people = ready("index", "plan", "chat").out
-    assert "Flat: exact" in people
-    assert "← chosen" in people
-
-
 def test_a_build_tells_what_it_built_and_so_do_show_and_list(ready):
     told = ready("index", "build", "chat", *FEW, "--json").json
     pairs = {(normalise(utterance), normalise(response)) for _, utterance, response in pairs_of(talk())}
@@ -195,18 +171,6 @@ def test_a_build_tells_what_it_built_and_so_do_show_and_list(ready):
     assert list((ready.path / "cache").iterdir()) == []
 
 
-@pytest.mark.slow
-def test_the_content_does_not_depend_on_threads_memory_or_the_name(ready):
-    ids = [
-        ready("index", "build", "chat", *FEW, "--again", *more, "--json").json["id"]
-        for more in (("--threads", "1"), ("--threads", "2"), ("--memory", "1MiB"), ("--name", "other"))
-    ]
-    assert len(set(ids)) == 1
-    other = ready("index", "build", "chat", *FEW, "--weighting", "sif", "--json").json["id"]
-    assert other != ids[0]
-
-
-@pytest.mark.slow
 def test_an_index_in_shards_answers_and_travels_as_one(ready, homes):
     """Built, verified, deleted from, checked, compacted, exported and imported; and its settings are kept."""
     plain = ready("index", "build", "chat", "--name", "plain", *FEW, "--json").json
@@ -268,21 +232,6 @@ def test_vectors_of_another_language_are_refused_with_the_share_they_know(ready,
     assert ready("index", "build", "chat", "--vectors", "other", "--least-coverage", "0.05", *FEW).code == 0
 
 
-def test_an_index_none_of_whose_words_has_a_vector_still_knows_its_words(ready, tmp_path):
-    (tmp_path / "other.txt").write_text("thé 1 0 0\nlait 0 1 0\n")
-    ready("index", "vectors", "import", "other", tmp_path / "other.txt")
-    told = ready("index", "build", "chat", "--vectors", "other", "--least-coverage", "0", *FEW, "--json").json
-    assert told["without_vector"] == told["utterances"]
-    assert found(ready, "tea and rain")[0] == {
-        "id": "tea and rain",
-        "references": [],
-        "excluded": {},
-        "note": "no_known_word",
-    }
-    assert found(ready, "thé")[0]["references"] == []
-    assert len(found(ready, "tea rain", "--mode", "bm25-utterance", "-k", "5")[0]["references"]) == 5
-
-
 @pytest.mark.parametrize(
     ("arguments", "code", "told"),
     [
@@ -315,42 +264,6 @@ def test_what_cannot_be_done_is_refused_and_leaves_nothing_behind(home_at, homes
 
 
 # ── searching ─────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def plainly(home, text, k):
-    """The k best (similarity, response) by cosine of mean unit vectors, from the definition, with numpy."""
-    folder = next(path for path in (home.path / "vectors/chat").iterdir() if path.is_dir())
-    vectors = open_word_vectors(folder)
-    units = vectors.matrix.astype(np.float64)
-    units /= np.linalg.norm(units, axis=1, keepdims=True)
-
-    def sentence(words):
-        mean = units[[vectors.index[word] for word in words.split()]].sum(axis=0)
-        return mean / np.linalg.norm(mean)
-
-    best = {}
-    for _, utterance, response in pairs_of(talk()):
-        if response != text:
-            similarity = round(float(sentence(text) @ sentence(utterance)), 6)
-            best[response] = max(similarity, best.get(response, -1.0))
-    return sorted(best.values(), reverse=True)[:k], best
-
-
-def test_the_references_are_the_responses_to_the_most_similar_utterances(built):
-    text = "tea rain bus"
-    wanted, best = plainly(built, text, 20)
-    (answer,) = found(built, text, "-k", "20")
-    assert [one["similarity"] for one in answer["references"]] == pytest.approx(wanted, abs=1.1e-6)
-    pairs = {pair: (utterance, response) for pair, utterance, response in pairs_of(talk())}
-    version = folder_of(built).name
-    for rank, one in enumerate(answer["references"], start=1):
-        assert (one["rank"], one["source"], one["log"], one["index"]) == (rank, "retrieved", "chat", f"chat@{version}")
-        assert pairs[one["pair"]] == (one["utterance"], one["text"])
-        assert one["dialogue"] == one["pair"].partition("/")[2].partition("#")[0]
-        assert one["similarity"] == pytest.approx(best[one["text"]], abs=1.1e-6)
-    people = built("index", "search", "chat", text).out.splitlines()
-    assert people[0] == text
-    assert answer["references"][0]["text"] in people[2]
 
 
 def test_utterances_are_answered_in_the_order_given_and_alone_as_together(built):
@@ -517,28 +430,6 @@ def refused(home, *command):
     return result.err
 
 
-def test_every_file_that_is_missing_or_has_another_size_is_named(built):
-    folder, places = folder_of(built), Places.under(built.path)
-    manifest = IndexManifest.read(folder)
-    for name, facts in manifest.files.items():
-        path = folder / name
-        data = path.read_bytes()
-        path.unlink()
-        with refusing(Corrupt, path):
-            ReferenceIndex.open(places, "chat")
-        path.write_bytes(data[:-1])
-        with refusing(Corrupt, path, f"{len(data) - 1:,}", f"{facts['size']:,}"):
-            ReferenceIndex.open(places, "chat")
-        path.write_bytes(data)
-    (folder / "segments/0/vectors.faiss").unlink()
-    for command in (
-        ("search", "chat", "tea"),
-        ("check", "chat"),
-        ("artefacts", "publish", "index", f"chat@{folder.name}"),
-    ):
-        assert "vectors.faiss is missing" in refused(built, *command)
-
-
 @pytest.mark.parametrize(
     ("command", "name"),
     [("compact", "segments/0/vectors.faiss"), ("build", "manifest.json")],
@@ -552,39 +443,6 @@ def test_making_it_again_mends_what_is_damaged(built, command, name):
     assert [one["pair"] for one in after] == [one["pair"] for one in before]
 
 
-@pytest.mark.parametrize("name", ["vectors.faiss", "bm25/texts.json"])
-def test_a_file_of_the_right_size_that_holds_something_else_is_refused(built, name):
-    path = folder_of(built) / "segments/0" / name
-    path.write_bytes(bytes(path.stat().st_size))
-    assert str(path) in refused(built, "search", "chat", "tea", "--mode", "bm25-utterance")
-
-
-@pytest.mark.parametrize("what", ["newer", "no JSON"])
-def test_a_manifest_that_cannot_be_read_is_named_and_hides_no_other_index(built, what):
-    shutil.copytree(built.path / "indexes/chat", built.path / "indexes/other")
-    path = folder_of(built) / "manifest.json"
-    value = read_json(path)
-    if what == "newer":
-        value["format_version"] = 2
-    path.write_bytes(b"{" if what == "no JSON" else orjson.dumps(with_checksum(value)))
-    version = f"chat@{path.parent.name}"
-    for command in (
-        ("search", "chat", "tea"),
-        ("artefacts", "show", "index", "chat"),
-        ("update", "chat"),
-        ("compact", "chat"),
-    ):
-        told = refused(built, *command)
-        assert str(path) in told
-        if what == "newer":
-            assert "has format 2; this refaug reads up to 1\n  upgrade refaug" in told
-    assert str(path) in refused(built, "artefacts", "publish", "index", version)
-    rows = {row["name"]: row for row in built("artefacts", "list", "index", "--json").json["versions"]}
-    assert str(path) in rows["chat"]["problem"]
-    assert (rows["other"]["problem"], rows["other"]["published"]) == (None, True)
-    assert built("index", "search", "other", "tea").code == 0
-
-
 def test_damaged_older_version_does_not_prevent_a_rollback_to_another(built):
     for _ in range(2):
         built("index", "build", "chat", *FEW, "--again")
@@ -592,32 +450,6 @@ def test_damaged_older_version_does_not_prevent_a_rollback_to_another(built):
     (built.path / "indexes/chat" / first / "manifest.json").write_bytes(b"{")
     result = built("artefacts", "rollback", "index", "chat")
     assert (result.code, result.out) == (0, f"index chat@{second} is published\n"), result.err
-
-
-def test_a_published_version_that_is_not_there_is_told_with_those_that_are(built):
-    current = built.path / "indexes/chat/CURRENT"
-    version = folder_of(built).name
-    current.write_text("2020-01-01.7\n")
-    told = refused(built, "search", "chat", "tea")
-    assert f"{current} names 2020-01-01.7, which is not there" in told
-    assert version in told
-    current.write_text("nonsense\n")
-    assert f"{current} holds 'nonsense', which is no version" in refused(built, "search", "chat", "tea")
-    assert built("artefacts", "publish", "index", f"chat@{version}").code == 0
-    assert built("index", "search", "chat", "tea").code == 0
-
-
-def test_an_index_without_its_vectors_says_which_it_needs(built, tmp_path):
-    wanted = IndexManifest.read(folder_of(built)).vectors
-    shutil.move(built.path / "vectors/chat", tmp_path / "away")
-    result = built("index", "search", "chat", "tea", "--json")
-    assert (result.code, result.error["code"]) == (3, "not_found")
-    assert all(str(fact) in result.error["message"] for fact in (wanted.name, wanted.sha256[:12]))
-    add_vectors(Places.under(built.path), "chat", {"tea": [1.0, 2.0]})
-    result = built("index", "search", "chat", "tea", "--json")
-    assert (result.code, result.error["code"]) == (4, "conflict")
-    shutil.move(tmp_path / "away", built.path / "vectors/elsewhere")  # under another name they are found by their hash
-    assert found(built, "tea")[0]["references"]
 
 
 # ── a tokenizer that is a file ────────────────────────────────────────────────────────────────────────────────────────
@@ -651,26 +483,6 @@ def disk(tmp_path):
         word_vectors._load_folder.cache_clear()
         gc.collect()  # what is mapped is open as long as something refers to it
         assert close_strictly(folder), "some file on the disk is still open"
-
-
-def fill(folder):
-    """Take every byte that is left."""
-    with (folder / "filler").open("ab", buffering=0) as file:
-        for size in (1 << 16, 1 << 12, 1):
-            with suppress(OSError):
-                while file.write(b"x" * size) == size:
-                    pass
-
-
-class Fills(Silent):
-    """Someone who fills the disk when a stage begins."""
-
-    def __init__(self, folder, stage) -> None:
-        self.folder, self.wanted = folder, stage
-
-    def stage(self, name, total=None, unit=""):
-        if name == self.wanted:
-            fill(self.folder)
 
 
 def order(name="chat"):

@@ -22,7 +22,7 @@ from refaug.indexer.manifest import IndexManifest
 
 pytestmark = pytest.mark.slow
 
-FEW, MANY = 10, 200  # each scene once, of those that `make test-all` runs
+MANY = 200
 ONE = ("--threads", "1")  # see tests/faults.py
 BUILD = ("index", "build", "chat", "--check-queries", "10", *ONE)
 TRAIN = ("train", "vectors", "chat", "--dimensions", "8", "--epochs", "4", "--min-count", "1", *ONE)
@@ -221,6 +221,11 @@ def points(seed: int, count: int) -> list[tuple[str, float, int]]:
     return [(names[n % len(names)], rng.random(), n) for n in range(count)]
 
 
+def rare(*cases: object) -> list[object]:
+    """Further cases, which `make faults` runs."""
+    return [pytest.param(case, marks=pytest.mark.faults) for case in cases]
+
+
 def event_at(play: Played, place: float, number: int) -> tuple[str, int]:
     """Kinds in turn, since some have many more events than others."""
     kinds = sorted({kind for kind, _ in play.events})
@@ -228,7 +233,7 @@ def event_at(play: Played, place: float, number: int) -> tuple[str, int]:
     return of_kind[int(place * len(of_kind))]
 
 
-@pytest.mark.parametrize(("scene", "place", "number"), points(1, FEW))
+@pytest.mark.parametrize(("scene", "place", "number"), points(1, len(SCENES)))
 def test_a_kill_leaves_the_old_version_or_the_new_one_and_can_be_made_good(
     tmp_path, played, driver, scene, place, number
 ):
@@ -236,7 +241,7 @@ def test_a_kill_leaves_the_old_version_or_the_new_one_and_can_be_made_good(
     check_kill(play, play.begin(tmp_path / "home", driver), *event_at(play, place, number))
 
 
-@pytest.mark.parametrize("scene", ["build", "update", "compact"])
+@pytest.mark.parametrize("scene", ["build", *rare("update", "compact")])
 def test_a_kill_while_a_finished_version_is_described_loses_no_stage(tmp_path, played, driver, scene):
     play = played(scene)
     home = play.begin(tmp_path / "home", driver)
@@ -252,7 +257,7 @@ def test_a_kill_while_a_finished_version_is_described_loses_no_stage(tmp_path, p
     assert home.state() == play.after
 
 
-@pytest.mark.parametrize("place", [0.2, 0.5, 0.8])
+@pytest.mark.parametrize("place", [0.5, *rare(0.2, 0.8)])
 def test_what_a_kill_leaves_of_a_training_that_was_finished_does_no_harm(tmp_path, played, driver, place):
     play = played("train")
     home = play.begin(tmp_path / "home", driver)
@@ -261,7 +266,7 @@ def test_what_a_kill_leaves_of_a_training_that_was_finished_does_no_harm(tmp_pat
     assert (code, home.state(), home.cache) == (0, play.after, [])
 
 
-@pytest.mark.parametrize("number", [2, 10, 18])
+@pytest.mark.parametrize("number", [10, *rare(2, 18)])
 def test_what_a_kill_leaves_of_a_build_that_was_given_up_does_no_harm(tmp_path, played, driver, number):
     play = played("first build")
     home = play.begin(tmp_path / "home", driver)

@@ -34,7 +34,7 @@ from refaug.indexer.vectors.cooccurrence import CooccurrenceSettings
 from refaug.indexer.vectors.glove import GloveSettings
 from refaug.indexer.vectors.training import VectorsOrder, train_vectors
 from refaug.logs.ingest import ingest as ingesting
-from refaug.logs.ingest.ingest import IngestOrder
+from refaug.logs.ingest.order import IngestOrder
 
 WORDS = [*reference.WORDS, "milk", "road"]
 SPEAKERS = ["ann", "bob", "cem", "dora", "eve", "fay"]
@@ -388,27 +388,6 @@ def test_an_index_whose_log_is_gone_can_be_removed(indexed):
     assert (again.code, again.error["code"]) == (3, "not_found")
 
 
-def test_publishing_and_rolling_back_say_as_json_which_version_serves(indexed):
-    first = indexed.places.indexes.current("chat")
-    indexed.build("chat", "--again")
-    second = indexed.places.indexes.current("chat")
-    assert second != first
-    assert indexed.run("artefacts", "rollback", "index", "chat") == {"kind": "index", "name": "chat", "version": first}
-    assert indexed.run("artefacts", "publish", "index", f"chat@{second}") == {
-        "kind": "index",
-        "name": "chat",
-        "version": second,
-    }
-    assert indexed.places.indexes.current("chat") == second
-
-
-def test_an_index_that_is_read_is_not_removed(indexed):
-    with indexed.places.indexes.open("chat"):
-        refused = indexed.home("artefacts", "remove", "index", "chat", "--yes", "--json")
-    assert (refused.code, refused.error["code"]) == (4, "conflict")
-    assert found(indexed)
-
-
 def test_an_exported_version_does_not_bring_back_what_was_deleted_since(indexed):
     file, chosen = indexed.home.path / "chat.tar.zst", indexed.world.alive[0]
     indexed.run("artefacts", "export", "index", "chat", file)
@@ -559,14 +538,6 @@ def test_an_update_tells_what_it_did_and_when_compacting_pays(indexed):
     assert [one["folder"] for one in shown["segments"]] == ["segments/0", "segments/1"]
 
 
-@pytest.mark.parametrize("mode", [*EMBEDDING, *BM25])
-def test_an_updated_index_finds_all_that_there_is_in_its_segments_together(indexed, mode):
-    indexed.ingest(10)
-    indexed.run("index", "delete", "chat", "--dialogue", indexed.world.alive[0].dialogue)
-    measured = indexed.run("index", "check", "chat", "--mode", mode, "--queries", "20")
-    assert (measured["recall"], measured["lost_similarity"]) == (1.0, 0.0)
-
-
 def test_an_update_that_is_not_published_waits_until_it_is(indexed):
     before = found(indexed)
     indexed.ingest(3)
@@ -576,17 +547,6 @@ def test_an_update_that_is_not_published_waits_until_it_is(indexed):
     assert indexed.home("artefacts", "publish", "index", told["index"]).code == 0
     assert found(indexed) != before
     indexed.require_as_anew(*EMBEDDING)
-
-
-def test_an_update_with_enough_recall_is_published(indexed):
-    before = found(indexed)
-    indexed.ingest(3)
-    enough = ("--least-recall", "1", "--check-queries", "20", "--seed", "2")
-    told = indexed.run("index", "update", "chat", *enough, "--no-publish")
-    assert (told["published"], found(indexed)) == (False, before)
-    told = indexed.run("index", "update", "chat", *enough, "--mode", "bm25-utterance")
-    assert (told["published"], told["index"]) == (True, f"chat@{indexed.places.indexes.current('chat')}")
-    assert found(indexed) != before
 
 
 def test_a_version_with_less_recall_is_refused_unless_it_masks_what_was_deleted(indexed):

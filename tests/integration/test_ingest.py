@@ -12,7 +12,6 @@ import pytest
 from integration.conftest import content
 from integration.reference import (
     SPEAKERS,
-    WORDS,
     Outcome,
     add_dialogue,
     dialogue_log,
@@ -30,9 +29,9 @@ from refaug.core.files import exclusive, read_json
 from refaug.core.progress import Silent
 from refaug.logs import part_files
 from refaug.logs.ingest import ingest as ingesting
+from refaug.logs.ingest import order as staging
 from refaug.logs.ingest import source_reading
-from refaug.logs.ingest import stage as staging
-from refaug.logs.ingest.ingest import IngestOrder
+from refaug.logs.ingest.order import IngestOrder
 from refaug.logs.ingest.pairing import FloodCounter
 
 
@@ -272,14 +271,6 @@ def test_of_dialogues_with_one_id_the_first_stays(home, tmp_path):
     assert dict(home.open().manifest.totals)["pairs"] == 4
 
 
-def test_no_ids_numbers_dialogues_by_line(home, tmp_path):
-    rows = [row("a", "one two", "three"), row("a", "four five", "six"), row("a", "one two", "three")]
-    source = write(tmp_path / "log.jsonl", *rows)
-    report = home.ingest(source, "--no-ids").json
-    mark = report["sources"][0]["sha256"][:12]
-    assert [p["dialogue"] for p in stored(home.open())] == [f"{mark}:1", f"{mark}:2", f"{mark}:3"]
-
-
 # ── what is left out ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -312,17 +303,6 @@ def test_every_row_and_turn_is_accounted_for(home, tmp_path):
     assert counts["bad:json"] == 5
     assert counts["turns"] == outcome.turns
     assert {n: c for n, c in counts.items() if n.startswith("dropped:")} == outcome.reasons
-
-
-def test_floods_are_cut_off_counted_and_rejected(home, tmp_path):
-    ad = "buy our excellent lamps today and only today"
-    rows = [row(f"d{n}", f"what is new {WORDS[n]}", ad, f"go away {WORDS[n]}") for n in range(10)]
-    report = home.ingest(write(tmp_path / "log.jsonl", *rows), "--flood-cap", "4", "--rejects", tmp_path / "out").json
-    expected = [(f"d{n}", p) for n in range(4) for p in ("1", "2")]
-    assert [(p["dialogue"], p["position"]) for p in stored(home.open())] == expected
-    assert report["counts"]["dropped:flood"] == 6
-    found = [(r["reason"], r["dialogue"], r["position"], r["text"]) for r in rejected(tmp_path / "out")]
-    assert found == [("flood", f"d{n}", "1", ad) for n in range(4, 10)]
 
 
 def test_flooded_message_stays_a_node_of_its_tree_and_is_rejected_by_line(home, tmp_path):

@@ -16,8 +16,6 @@ import orjson
 import pytest
 from integration.conftest import Home, Result
 from plain_bleu import PlainBleu, PlainReference
-from safeguards import needs_extra
-from scipy import stats
 from sentencepiece import SentencePieceProcessor
 
 from refaug.cli.main import main
@@ -32,7 +30,7 @@ from refaug.metrics.signature import Signature
 from refaug.rater.nn.checkpoint import read_manifest
 from refaug.rater.rating import RatingRequest
 from refaug.rater.rating_settings import RatingSettings
-from refaug.scoring.home.networks import open_rater, open_ruber
+from refaug.scoring.home.networks import open_rater
 
 THINGS = (
     "コーヒー豆",
@@ -202,26 +200,6 @@ def test_the_equal_utterance_is_found_first_with_all_its_answers(ready: Home) ->
         assert other["similarity"] < 1
 
 
-def test_similarity_is_the_cosine_of_mean_vectors_of_mecab_words(ready: Home) -> None:
-    asked = "来週、味噌はどこで売っていますか？"  # not in the log; 来週 is in no vocabulary
-    [row] = rows_of(ready("index", "search", "chat", asked, "-k", "5", *ONE, "--json"))
-    vectors = open_word_vectors(folder_of(ready, "vectors"))
-    mean_vectors = {text: _mean_vector(vectors, text) for text in (asked, *ASKED, *SHORT)}
-    cosines = {text: float(mean_vectors[text] @ mean_vectors[asked]) for text in (*ASKED, *SHORT)}
-    best = max(cosines.values())
-    assert row["references"][0]["similarity"] == pytest.approx(best, abs=1e-4)
-    for one in row["references"]:
-        assert one["similarity"] == pytest.approx(cosines[one["utterance"]], abs=1e-4)
-
-
-def _mean_vector(vectors: Any, text: str) -> np.ndarray:
-    rows = [vectors.index[word] for word in words(text) if word in vectors.index]
-    unit = np.asarray(vectors.matrix[rows], dtype=np.float64)
-    unit /= np.linalg.norm(unit, axis=1, keepdims=True)
-    mean = unit.mean(axis=0)
-    return mean / np.linalg.norm(mean)
-
-
 # ── rater, references ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -292,94 +270,3 @@ def test_upsilon_bleu_is_that_of_a_plain_computation_on_mecab_words(ready: Home,
                 is_reference = line["replies"][system] in [one["text"] for one in row["references"]]
                 assert (score["score"] == 1) == is_reference
                 assert is_reference or system == "any"
-
-
-def test_all_metrics_of_one_command_use_the_tokenizer_and_models_asked_for(ready: Home, items: Path) -> None:
-    asked = (
-        "upsilon-bleu",
-        f"upsilon-greedy:vectors={folder_of(ready, 'vectors')}",
-        "rater",
-        "ruber:model=chat,referenced=bleu",
-    )
-    metrics = [word for one in asked for word in ("-m", one)]
-    found = scores_of(ready, items, *WITH_BOTH, *metrics)
-    signatures = [Signature.parse(one["signature_full"]) for one in found]
-    assert [one.settings["tok"] for one in signatures[:2]] == ["mecab", "mecab"]
-    assert "tok=mecab" in signatures[3].settings["referenced"]
-    rows = augmented(ready, items)
-    rater, ruber = open_rater(settings(ready), "chat", threads=1), open_ruber(settings(ready), "chat", threads=1)
-    for system in ("log", "any"):
-        _, greedy, rated, both = (some["systems"][system]["replies"] for some in found)
-        for at, (row, line) in enumerate(zip(rows, lines(), strict=True)):
-            reply = line["replies"][system]
-            baseline = float(signatures[1].settings["b"])
-            assert greedy[at]["score"] == pytest.approx(_upsilon_greedy(ready, row, reply, baseline), abs=1e-5)
-            asked_of = RatingRequest(
-                utterance=line["utterance"], golds=tuple(line["references"]), candidates=(Reference(text=reply),)
-            )
-            assert rated[at]["score"] == pytest.approx(rater.rate([asked_of], RatingSettings())[0][0], abs=1e-5)
-            said = ruber.score([(line["utterance"], reply)])[0]
-            assert both[at]["parts"]["unreferenced"] == pytest.approx(float(said), abs=1e-5)
-            gold = [PlainReference(tokens=words(line["references"][0]), is_gold=True)]
-            bleu = PlainBleu()
-            assert both[at]["parts"]["referenced"] == pytest.approx(
-                bleu.score(bleu.sums(words(reply), gold), "reply"), abs=1e-6
-            )
-
-
-def _upsilon_greedy(home: Home, row: dict[str, Any], reply: str, baseline: float) -> float:
-    """The best match of each word, both ways, against each reference; the best of these by weight."""
-    vectors = open_word_vectors(folder_of(home, "vectors"))
-    best, largest = 0.0, max(map(weight_of, row["references"]))
-    for one in row["references"]:
-        left, right = (_unit_rows(vectors, text) for text in (reply, one["text"]))
-        cosines = left @ right.T
-        match = (cosines.max(axis=1).mean() + cosines.max(axis=0).mean()) / 2
-        share = min(1.0, max(0.0, (match - baseline) / (1 - baseline)))
-        best = max(best, weight_of(one) * share)
-    return best / largest
-
-
-def _unit_rows(vectors: Any, text: str) -> np.ndarray:
-    rows = [vectors.index[word] for word in words(text) if word in vectors.index]
-    found = np.asarray(vectors.matrix[rows], dtype=np.float64)
-    return found / np.linalg.norm(found, axis=1, keepdims=True)
-
-
-def test_lengths_in_agreement_are_counted_in_words(ready: Home, items: Path) -> None:
-    result = ready("agreement", items, "--language", "ja", "-m", "bleu", "-m", "chrf", "--draws", "20", "--json")
-    assert result.code == 0, result.err
-    [found] = result.json["sets"]
-    assert Signature.parse(found["signatures"]["bleu"]["signature_full"]).settings["tok"] == "mecab"
-    replies = [(line["replies"][name], np.mean(line["ratings"][name])) for line in lines() for name in ("log", "any")]
-    lengths, ratings = [len(words(reply)) for reply, _ in replies], [rating for _, rating in replies]
-    row = next(one for one in found["rows"] if one["kind"] == "length")
-    assert row["spearman"]["value"] == pytest.approx(stats.spearmanr(lengths, ratings).statistic, abs=1e-9)
-    assert len(set(lengths)) > 3  # by white space all of them would be 1
-
-
-# ── what the proof does with rated replies ────────────────────────────────────────────────────────────────────────────
-
-
-@needs_extra("reproduction")
-def test_the_proof_counts_draws_and_compares_by_words(ready: Home, items: Path, tmp_path: Path) -> None:
-    from refaug.extras.reproduction.material.rated_sets import (  # noqa: PLC0415
-        ProofSet,
-        read_rated,
-        token_jaccard,
-        word_sets,
-    )
-    from refaug.extras.reproduction.material.reference_kinds import Pool, ReplySample  # noqa: PLC0415
-
-    one = ProofSet.of("talk", read_rated(items))
-    assert one.lengths.tolist() == [len(words(reply)) for reply in one.replies]
-    references = tmp_path / "augmented.jsonl"
-    written(references, augmented(ready, items))
-    pool = Pool.of(read_rated(references), ReplySample.of(SAID))
-    lengths = {text: len(words(text)) for text in SAID}
-    for number, found in enumerate(pool.extras("matched", k=K, parrot=False, seed=1)):
-        of_retrieved = [len(words(reference.text)) for reference in pool.retrieved[number]]
-        assert [lengths[reference.text] for reference in found] == of_retrieved
-    left, right = "駅前の市場で味噌が買えますよ！", "駅前の市場で、味噌が買えます。"
-    both = [set(words(normalise(text))) for text in (left, right)]
-    assert token_jaccard(*word_sets([left, right])) == len(both[0] & both[1]) / len(both[0] | both[1]) > 0.8

@@ -701,9 +701,7 @@ def forked():
     process.stdout.close()
 
 
-@pytest.mark.parametrize(
-    "kills", [3, pytest.param(10, marks=pytest.mark.slow), pytest.param(10_000, marks=pytest.mark.faults)]
-)
+@pytest.mark.parametrize("kills", [3, pytest.param(10_000, marks=pytest.mark.faults)])
 def test_a_kill_at_any_place_loses_nothing_and_does_nothing_twice(
     forked, database, database_url, jobs, tmp_path, kills
 ):

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from refaug.cli.server.jobs import _follow_events, brief_order
+from refaug.cli.server.jobs import _event_text, _follow_events, brief_order
 from refaug.core.errors import CheckFailed
 from refaug.core.home import Settings
 from refaug.service.database.database import Database
-from refaug.service.jobs.store import JobState, JobStore
+from refaug.service.jobs.store import Event, JobState, JobStore
 from refaug.service.jobs.worker import run_worker
 from refaug.service.server_settings import ServeSettings
 
@@ -244,6 +244,14 @@ def test_a_worker_does_what_waits_and_ends(home, ingest) -> None:
     assert home("admin", "jobs", "show", job, "--json").json["state"] == "done"
     lines = [json.loads(line) for line in ended.stderr.splitlines()]
     assert [line["job"] for line in lines if line["event"] in ("job begun", "job ended")] == [job, job]
+
+
+def test_a_job_that_was_put_back_says_why() -> None:
+    put_back = Event(id=1, job="j", at="", type="state", data={"state": "queued", "why": "its worker was stopped"})
+    assert _event_text(put_back) == "queued; its worker was stopped"
+    assert (
+        _event_text(Event(id=2, job="j", at="", type="state", data={"state": "running", "try": 1})) == "running; try 1"
+    )
 
 
 def test_a_worker_works_until_it_is_told_to_end(home, ingest) -> None:

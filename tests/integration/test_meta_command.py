@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import math
 import random
 import re
 from pathlib import Path
@@ -121,33 +120,6 @@ def test_p_of_every_correlation_is_scipys(items: Path, capfdbinary: pytest.Captu
         assert (pairs["mean"], pairs["min"], pairs["max"]) == pytest.approx((np.mean(values), min(values), max(values)))
 
 
-def test_without_metrics_those_that_apply_are_compared(
-    items: Path, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
-) -> None:
-    several = ["bleu", "multi-bleu", "rouge-l", "chrf"]
-    assert names_of(as_json(capfdbinary, items)) == [*several, "length", "human"]
-    golds_alone = [{**line, "references": line["references"][:1]} for line in rated_lines()]
-    single = write(tmp_path / "single.jsonl", golds_alone)
-    assert names_of(as_json(capfdbinary, single)) == ["bleu", "rouge-l", "chrf", "length", "human"]
-
-
-def test_two_sets_have_a_table_each_and_one_of_their_mean(
-    items: Path, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
-) -> None:
-    other = write(tmp_path / "forum.jsonl.txt", rated_lines(contexts=9, seed=4))
-    assert cli.main(["agreement", str(items), str(other), "-m", "bleu", "-m", "chrf", *DRAWS]) == 0
-    out, _ = printed(capfdbinary)
-    for title in ("chat: agreement", "forum: agreement", "mean over chat, forum"):
-        assert f"\n{title}" in out
-    document = as_json(capfdbinary, items, other, "-m", "bleu", "-m", "chrf")
-    assert document["mean"]["sets"] == ["chat", "forum"]
-    for place, row in enumerate(document["mean"]["rows"]):
-        of_sets = [found["rows"][place] for found in document["sets"]]
-        expected = math.fsum(one["spearman"]["value"] for one in of_sets) / 2
-        assert row["spearman"]["value"] == pytest.approx(expected)
-        assert (row["name"], row["n"]) == (of_sets[0]["name"], 36 + 27)
-
-
 def test_sets_with_files_of_one_name_are_told_apart_by_their_paths(
     items: Path, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
@@ -155,16 +127,6 @@ def test_sets_with_files_of_one_name_are_told_apart_by_their_paths(
     other = write(tmp_path / "more" / "chat.jsonl", rated_lines(seed=9))
     document = as_json(capfdbinary, items, other, "-m", "bleu")
     assert [one["name"] for one in document["sets"]] == [str(items), str(other)]
-
-
-def test_one_annotator_is_said_and_nothing_is_made_up(
-    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
-) -> None:
-    path = write(tmp_path / "single.jsonl", rated_lines(annotators=1))
-    assert cli.main(["agreement", str(path), "-m", "bleu", *DRAWS]) == 0
-    out, _ = printed(capfdbinary)
-    assert "annotators: one number only for each reply" in out
-    assert re.search(r"^human", out, re.MULTILINE) is None
 
 
 def test_figures_that_do_not_exist_are_dashes_with_their_reason(
@@ -229,15 +191,6 @@ def test_confidence_draws_and_seed_are_said_with_the_table(
     assert re.search(r"annotators with each other\nfigure +value +80 %", tables)
 
 
-def test_a_metric_with_a_signature_for_each_set_is_named_with_each(
-    items: Path, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
-) -> None:
-    other = write(tmp_path / "forum.jsonl", rated_lines(contexts=9, seed=4))
-    assert cli.main(["agreement", str(items), str(other), "-m", "cider", "-m", "bleu", *DRAWS]) == 0
-    last = printed(capfdbinary)[0].splitlines()[-3:]
-    assert [line.split("|")[0] for line in last] == ["cider, chat: cider", "cider, forum: cider", "bleu: bleu"]
-
-
 def test_the_language_decides_the_tokenizer(items: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     document = as_json(capfdbinary, items, "-m", "bleu", "-m", "bleu:tok=13a", "--language", "ja")
     signatures = [one["signature"] for one in document["metrics"]]
@@ -290,18 +243,6 @@ def test_meta_and_score_have_one_signature_for_the_same_weighted_items(
     assert "index:" not in scored[1]
 
 
-def test_references_from_several_sources_are_warned_of(
-    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
-) -> None:
-    path = write(tmp_path / "mixed.jsonl", weighted_lines(PROVENANCE, PROVENANCE.replace("k:15", "k:9")))
-    assert cli.main(["agreement", str(path), "-m", "upsilon-bleu", "-m", "bleu", *DRAWS]) == 0
-    out, err = printed(capfdbinary)
-    assert "|references:mixed#" in out
-    assert "warning: mixed: the references of the items were made in several ways" in err
-    assert cli.main(["agreement", str(path), "-m", "bleu", *DRAWS]) == 0
-    assert "several ways" not in printed(capfdbinary)[1]
-
-
 # ── going wrong ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -332,25 +273,6 @@ def test_a_command_that_makes_no_sense_ends_with_code_2(
     assert message in err
 
 
-def test_a_set_that_cannot_be_used_ends_with_code_3(
-    items: Path, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
-) -> None:
-    unrated = write(tmp_path / "unrated.jsonl", [{**line, "ratings": {}} for line in rated_lines()])
-    assert cli.main(["agreement", str(items), str(unrated), "--json"]) == 3
-    out, err = printed(capfdbinary)
-    error = json.loads(err.splitlines()[-1])["error"]
-    assert (out, error["code"], error["exit_code"]) == ("", "bad_input", 3)
-    assert error["message"] == "unrated: no reply has a rating in the field ratings"
-    assert all(fact in error["remedy"] for fact in ("ratings", "system"))
-    assert cli.main(["agreement", str(tmp_path / "nowhere.jsonl"), "-m", "bleu"]) == 3
-    printed(capfdbinary)
-    empty = write(tmp_path / "empty.jsonl", [])
-    for metrics in ([], ["-m", "bleu"]):
-        assert cli.main(["agreement", str(items), str(empty), *metrics]) == 3
-        assert f"there are no items in {empty}" in printed(capfdbinary)[1]
-    assert cli.main(["agreement", str(items), "-m", "upsilon-bleu"]) == 3
-
-
 # ── files or a command ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -369,27 +291,7 @@ def test_a_first_word_may_be_a_subcommand_and_all_else_are_files(words: list[str
     assert tuple(context.params["order__data"]) == files
 
 
-def test_help_of_both_can_be_had(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
-    assert cli.main(["agreement", "--help"]) == 0
-    outer = printed(capfdbinary)[0]
-    assert cli.main(["agreement", "probe", "--help"]) == 0
-    inner = printed(capfdbinary)[0]
-    assert ("--baseline" in outer, "  probe " in outer, "--padding" in outer) == (True, True, False)
-    assert ("--padding" in inner, "--baseline" in inner) == (True, False)
-    assert "refaug agreement probe" in inner
-
-
 # ── other forms ───────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_csv_and_latex_replace_the_tables_and_name_every_row(
-    items: Path, capfdbinary: pytest.CaptureFixture[bytes]
-) -> None:
-    for form in ("--csv", "--latex"):
-        assert cli.main(["agreement", str(items), "-m", "bleu", "-m", "chrf", *DRAWS, form]) == 0
-        out, _ = printed(capfdbinary)
-        assert "agreement with the mean rating" not in out
-        assert [name in out for name in ("bleu", "chrf", "length")] == [True] * 3
 
 
 def test_unwritable_report_is_refused_before_anything_is_read(
@@ -404,13 +306,11 @@ def test_a_report_is_written_beside_whatever_is_printed(
     items: Path, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     folder = tmp_path / "report"
-    document = as_json(capfdbinary, items, "-m", "bleu", "--report", folder)
+    assert cli.main(["agreement", str(items), "-m", "bleu", "--report", str(folder), *DRAWS]) == 0
+    assert f"report: {folder}" in printed(capfdbinary)[0]
     written = sorted(path.name for path in folder.rglob("*") if path.is_file())
     assert [name for name in written if name.endswith(".html")] != []
     assert [name for name in written if name.endswith(".png")] != []
-    assert names_of(document) == ["bleu", "length", "human"]
-    assert cli.main(["agreement", str(items), "-m", "bleu", "--report", str(folder), *DRAWS]) == 0
-    assert f"report: {folder}" in printed(capfdbinary)[0]
 
 
 def test_files_are_named_without_their_folders_where_that_is_enough() -> None:

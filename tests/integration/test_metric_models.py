@@ -27,7 +27,8 @@ from refaug.core.home import Settings
 from refaug.core.progress import Silent
 from refaug.core.vectors import encoders
 from refaug.core.vectors.encoders import OnnxEncoder
-from refaug.logs.ingest.ingest import IngestOrder, ingest
+from refaug.logs.ingest.ingest import ingest
+from refaug.logs.ingest.order import IngestOrder
 from refaug.metrics.signature import Signature
 from refaug.service.jobs.worker import run_worker
 from refaug.service.server_settings import ServeSettings

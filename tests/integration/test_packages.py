@@ -254,18 +254,18 @@ EACH = """
 import json, sys
 import refaug
 
-from refaug.metrics.packages import separate_process
+from refaug.metrics.packages import watched_metrics
 item, names = json.loads(sys.argv[1]), sys.argv[2:]
 told = {}
 for name in names:
-    separate_process.CALL_S = 5.0 if name == "endless" else 120.0
+    watched_metrics.CALL_S = 5.0 if name == "endless" else 120.0
     try:
         refaug.score([item], metric=name)
     except refaug.RefaugError as error:
         told[name] = error.message
 import orjson
-separate_process.CALL_S = 0.5
-left = separate_process._Child("endless", {})._start()  # by a server that does not end it
+watched_metrics.CALL_S = 0.5
+left = watched_metrics._Child("endless", {})._start()  # by a server that does not end it
 references = {"texts": ["a"], "weights": [1.0], "gold": 0, "utterance": None, "beside": None}
 left.stdin.write(orjson.dumps({"references": [references], "replies": ["a"], "reply_places": [0], "item_places": [0]}))
 left.stdin.write(b"\\n")

@@ -12,6 +12,7 @@ import pytest
 from page_tests import (
     Browsed,
     accessibility_faults,
+    asking_for_keys,
     browsing,
     choose_files,
     hostile_texts,
@@ -418,20 +419,20 @@ def test_a_lost_connection_is_said_and_the_page_goes_on(browsed: Browsed, page: 
 
 
 @pytest.mark.parametrize("scope", [Scope.READ, Scope.SCORE])
-def test_a_key_with_one_scope_sees_what_it_may_on_every_page(tmp_path: Path, scope: Scope) -> None:
+def test_a_key_with_one_scope_sees_what_it_may_on_every_page(browsed: Browsed, tmp_path: Path, scope: Scope) -> None:
     home = small_home(tmp_path)
     database = Database.open(home)
     token = str(KeyStore(database).create("narrow", [scope])[0])
     database.close()
-    with browsing(home.home, tmp_path, "--keys", path="/service") as browsed:
-        page = browsed.page
+    with asking_for_keys(browsed, home, "/service") as keyed:
+        page = keyed.page
         page.run("document.querySelector('#key-button').click()")
         page.type("#key-input", token)
         page.run("document.querySelector('#key-form button[value=use]').click()")
         wait_until_quiet(page)
         page.said.clear()
         for path in ("/service", "/evaluate", "/keys", "/"):
-            page.go(f"{browsed.address}{path}")
+            page.go(f"{keyed.address}{path}")
             wait_until_quiet(page)
             page.until("document.querySelector('main').innerText.length > 100")
             if path == "/service":

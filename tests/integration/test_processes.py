@@ -20,7 +20,7 @@ PROGRAM = """if True:
     from refaug.cli.main import main
     from refaug.cli.shared import progress
     from refaug.logs import part_files
-    from refaug.logs.ingest import source_reading, stage as staging
+    from refaug.logs.ingest import order as staging, source_reading
 
     stage = sys.argv[1]
     part_files.ROWS_A_GROUP, staging.PART_BYTES, source_reading._SMALL_BYTES = 8, 3_000, 0
@@ -141,16 +141,6 @@ def test_killing_the_parent_leaves_no_worker_and_no_lock(home_at, tmp_path, begu
     code, answer, _ = finish(begun(home, "--workers", 2, stage=""))
     assert (code, answer["resumed"]) == (0, True)
     assert content(home) == whole
-
-
-@pytest.mark.slow
-def test_a_second_ingest_is_told_who_is_at_work(home_at, tmp_path, begun):
-    home = home_at(tmp_path / "home")
-    first = begun(home, "--workers", 0)
-    code, _, error = finish(begun(home, stage=""))
-    assert (code, error["code"]) == (4, "locked")
-    assert str(first.pid) in error["message"]
-    assert finish(first)[0] == 0
 
 
 def test_an_interrupt_while_the_libraries_load_ends_like_any_other() -> None:

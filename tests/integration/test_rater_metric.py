@@ -12,7 +12,6 @@ import pytest
 import torch
 from integration.conftest import Home, Result
 from raters import tiny_model
-from trainings import talk
 
 from refaug.core.home import Settings
 from refaug.core.records import Reference
@@ -140,53 +139,11 @@ def test_replies_are_scored_by_the_rater_that_is_named(
     assert done(again)["scores"][0]["signature_full"] == found["signature_full"]
 
 
-def test_tables_name_the_rater_and_another_one_gives_other_scores(ready: Home, items: Path) -> None:
-    asked = ("score", items, "-m", "rater", *ONE, *FEW, "--level", "reply", "--baseline", "a")
-    one, other = (ready(*asked, "--rater", name) for name in ("chat", "other"))
-    assert (one.code, other.code) == (0, 0)
-    assert f"rater|model:{opened(ready).spec}|target:reply|combine:first|cal:raw|turns:1|refs:golds|full:" in one.out
-    assert "against a" in one.out
-    assert one.out.splitlines()[2] != other.out.splitlines()[2]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "told"),
-    [
-        (("-m", "rater"), 2, "rater"),
-        (("-m", "rater:model=chad"), 3, "chad"),
-        (("-m", "rater:model=other", "--rater", "chat"), 2, "--rater"),
-        (("-m", "bleu", "--rater", "chat"), 2, "--rater"),
-        (("--rater", "chat"), 2, "--rater"),
-        (("-m", "rater", "--rater", "nobody"), 3, "nobody"),
-        (("-m", "rater:combine=median", "--rater", "chat"), 2, "median"),
-        (("-m", "rater", "--combine", "median", "--rater", "chat"), 2, "median"),
-        (("-m", "rater", "--rater", "chat", "--percent"), 2, "cannot be given in per cent"),
-    ],
-)
-def test_what_makes_no_sense_is_refused(
-    ready: Home, items: Path, arguments: tuple[str, ...], code: int, told: str
-) -> None:
-    result = ready("score", items, *arguments, "--json")
-    assert (result.code, told in result.error["message"]) == (code, True), result.err
-
-
 def test_a_missing_rater_is_told_of_before_anything_is_read(ready: Home) -> None:
     for command in ("score", "agreement"):
         result = ready(command, "nowhere.jsonl", "-m", "rater", "--json")
         assert "rater" in result.error["message"]
         assert result.error["remedy"] == "refaug artefacts list rater"
-
-
-def test_item_without_utterance_is_unscored_and_empty_reply_scores_least(ready: Home, tmp_path: Path) -> None:
-    lines = lines_of(3)
-    del lines[0]["utterance"]
-    lines[1]["replies"]["a"] = " "
-    path = written(tmp_path / "some.jsonl", lines)
-    result = ready("score", path, "-m", "rater", "--rater", "chat", *ONE, "--draws", "0", "--json")
-    a = done(result)["scores"][0]["systems"]["a"]
-    assert a["unscored_by_reason"] == {"no_utterance": 1}
-    assert [one["score"] for one in a["replies"]][:2] == [None, -1.0]
-    assert "warning: empty replies, which score 0, by a rater -1, or nothing at all: a (1)" in result.err
 
 
 def test_without_golds_a_reply_is_rated_by_the_utterance_alone(ready: Home, tmp_path: Path) -> None:
@@ -210,74 +167,6 @@ def test_without_golds_a_reply_is_rated_by_the_utterance_alone(ready: Home, tmp_
     assert again["systems"]["a"]["replies"] == found["systems"]["a"]["replies"][:-1]
     refused = ready("score", items, "-m", "rater", *flags)
     assert (refused.code, "rater:refs=none" in refused.err) == (3, True), refused.err
-
-
-def test_a_frozen_set_is_scored_by_the_rater_that_the_metric_names(ready: Home, items: Path, tmp_path: Path) -> None:
-    frozen = done(ready("sets", "freeze", items, "--purpose", "test", "--json"))
-    of_set = ready("sets", "score", frozen["id"], items, "-m", "rater:model=chat", *FEW, "--json")
-    (of_items,) = done(ready("score", items, "-m", "rater:model=chat", *ONE, *FEW, "--json"))["scores"]
-    (scored,) = done(of_set)["scores"]
-    assert scored["signature_full"] == of_items["signature_full"]
-    for system in ("a", "b"):
-        scores = ([one["score"] for one in each["systems"][system]["replies"]] for each in (scored, of_items))
-        assert next(scores) == pytest.approx(next(scores), abs=1e-5)
-    (tmp_path / "scores.json").write_text(of_set.out)
-    verified = ready("score", "verify", tmp_path / "scores.json", items, *ONE, "--json")
-    assert verified.code == 0, verified.out
-    unnamed = ready("sets", "score", frozen["id"], items, "-m", "rater", "--json")
-    assert "rater" in unnamed.error["message"]
-
-
-def test_one_rater_weighs_what_an_index_finds_and_rates_the_replies(ready: Home, items: Path, tmp_path: Path) -> None:
-    for command in (
-        ("log", "ingest", talk(tmp_path / "log.jsonl", 60), "--log", "log"),
-        ("train", "vectors", "log", "--dimensions", "8", "--epochs", "1", "--min-count", "1", *ONE),
-        ("index", "build", "log", "--check-queries", "0", *ONE),
-    ):
-        assert ready(*command).code == 0
-    asked = ("score", items, "-m", "upsilon-bleu", "-m", "rater:combine=max", "--rater", "chat", *ONE, *FEW, "--json")
-    weighted, rated = done(ready(*asked, "--index", "log"))["scores"]
-    spec = opened(ready).spec
-    settings = [Signature.parse(one["signature_full"]).settings for one in (weighted, rated)]
-    assert (settings[0]["combine"], settings[0]["rater"]) == ("first", spec)
-    assert (settings[1]["combine"], settings[1]["model"]) == ("max", spec)
-    assert "index" not in settings[1]
-    (alone,) = done(ready("score", items, "-m", "rater:combine=max", "--rater", "chat", *ONE, *FEW, "--json"))["scores"]
-    assert alone["signature_full"] == rated["signature_full"]
-    assert alone["references"] == rated["references"]
-    for system in ("a", "b"):
-        found, again = ([one["score"] for one in scores["systems"][system]["replies"]] for scores in (rated, alone))
-        assert found == pytest.approx(again, abs=1e-5)
-    unrated = ("--reference-weights", "one", "--parrot", "off")
-    one = done(ready(*asked, "--index", "log", *unrated))["scores"]
-    assert ["rater" in Signature.parse(each["signature_full"]).settings for each in one] == [False, False]
-    assert Signature.parse(one[1]["signature_full"]).settings["model"] == spec
-
-
-# ── refaug agreement ──────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_agreement_is_measured_beside_other_metrics(ready: Home, items: Path) -> None:
-    asked = ("agreement", items, "-m", "bleu", "-m", "rater", "-m", "rater:combine=mean", "--rater", "chat", *ONE, *FEW)
-    document = done(ready(*asked, "--json"))
-    rows = {row["name"]: row for row in document["sets"][0]["rows"]}
-    assert list(rows) == ["bleu", "rater", "rater:combine=mean", "length", "human"]
-    assert all(rows[name]["spearman"]["interval"] for name in ("bleu", "rater", "rater:combine=mean"))
-    signatures = {one["name"]: one["signature"] for one in document["metrics"]}
-    assert f"|model:{opened(ready).spec}|" in signatures["rater"]
-    assert "rater:chat" not in signatures["bleu"]
-    based = done(
-        ready("agreement", items, "-m", "bleu", "--baseline", "rater", "--rater", "chat", *ONE, *FEW, "--json")
-    )
-    assert based["settings"]["baseline"] == "rater"
-    assert based["sets"][0]["rows"][0]["spearman"] == rows["rater"]["spearman"]
-
-
-def test_a_rater_that_nothing_asks_is_refused(ready: Home, items: Path) -> None:
-    result = ready("agreement", items, "-m", "bleu", "--rater", "chat", "--json")
-    assert (result.code, "--rater" in result.error["message"]) == (2, True)
-    plain = ready("agreement", items, "--rater", "chat", "--json")
-    assert plain.code == 2
 
 
 # ── refaug agreement rater ────────────────────────────────────────────────────────────────────────────────────────────
@@ -320,25 +209,6 @@ def test_tables_of_an_evaluation_name_rater_data_and_ways(ready: Home, items: Pa
     assert [line.split()[0] for line in first[1:5]] == ["mean", "first", "length", "human"]
     assert told[-2:] == ["intervals: bootstrap, 50 draws of contexts, seed 1", f"rater {opened(ready).spec}, cal cal"]
     assert "nan" not in result.out
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "told"),
-    [
-        (("nobody", "ITEMS"), 3, "nobody"),
-        (("chat", "ITEMS", "--combine", "median"), 2, "median"),
-        (("chat", "ITEMS", "ITEMS"), 2, "is named twice"),
-        (("chat", "nowhere.jsonl"), 3, "nowhere.jsonl"),
-        (("chat", "PLAIN"), 3, "there is nothing to compare chat@"),
-    ],
-)
-def test_an_evaluation_that_makes_no_sense_is_refused(
-    ready: Home, items: Path, tmp_path: Path, arguments: tuple[str, ...], code: int, told: str
-) -> None:
-    plain = written(tmp_path / "plain.jsonl", [{"utterance": "how", "references": ["so"], "replies": {"a": "well"}}])
-    files = {"ITEMS": items, "PLAIN": plain}
-    result = ready("agreement", "rater", *(files.get(one, one) for one in arguments), "--json")
-    assert (result.code, told in result.error["message"]) == (code, True), result.err
 
 
 def test_a_bad_item_is_told_of_and_strict_makes_it_an_error(ready: Home, items: Path) -> None:

@@ -16,7 +16,7 @@ from trainings import ASKS, THINGS, WHEN, talk
 from refaug.core.progress import Silent
 from refaug.core.text.normalisation import normalise
 from refaug.logs.ingest import ingest as ingesting
-from refaug.logs.ingest.ingest import IngestOrder
+from refaug.logs.ingest.order import IngestOrder
 from refaug.logs.store import StoredLog
 
 COUNT = 30

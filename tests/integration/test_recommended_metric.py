@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
@@ -14,6 +16,7 @@ from encoders import TinyEncoder, write_encoder
 from fastapi.testclient import TestClient
 from integration.conftest import Home
 from serving import client_of, migrated
+from torchless import answers_without_torch
 
 import refaug
 from refaug.cli.main import main
@@ -104,6 +107,33 @@ def scored(command: Home, *options: object) -> dict[str, Any]:
 def expected(command: Home, ready: Path) -> dict[str, Any]:
     scores: dict[str, Any] = scored(command, ready / "items.jsonl", "-m", METRIC, "--index", "chat")["scores"][0]
     return scores
+
+
+WITHOUT_TORCH = """
+import sys
+sys.modules["torch"] = None
+from refaug.cli import main
+sys.exit(main.main(sys.argv[1:]))
+"""
+
+
+def test_references_are_found_and_scored_where_torch_is_not_installed(command: Home, ready: Path) -> None:
+    words = ["score", ready / "items.jsonl", "--index", "chat", "--threads", "1", "--draws", "0", "--json"]
+    words += ["-m", "upsilon-bleu", "--reference-weights", "one", "--mode", "encoder-utterance"]
+    expected = command(*words)
+    assert expected.code == 0, expected.err
+    started = [sys.executable, "-c", WITHOUT_TORCH, "--home", str(ready / "home"), *map(str, words)]
+    done = subprocess.run(started, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["scores"] == expected.json["scores"]
+
+
+def test_the_service_scores_by_the_metric_without_torch(ready: Path, expected: dict[str, Any]) -> None:
+    body = {"items": ITEMS, "metrics": [METRIC], "index": "chat"}
+    (answer,) = answers_without_torch(ready / "home", [("/v1/scores", body)], recommended.own_calibration())
+    (scores,) = answer["scores"]
+    assert scores["signature_full"] == expected["signature_full"]
+    assert replies_of(scores) == pytest.approx(replies_of(expected), abs=1e-6)
 
 
 def test_the_metric_finds_its_own_references(expected: dict[str, Any]) -> None:
@@ -210,17 +240,6 @@ def test_a_frozen_set_scores_one_reply_as_all_of_them(
         reward.close()
 
 
-def test_a_score_file_is_verified_and_its_signature_scores_again(
-    command: Home, ready: Path, tmp_path: Path, expected: dict[str, Any]
-) -> None:
-    document = scored(command, ready / "items.jsonl", "-m", METRIC, "--index", "chat")
-    (tmp_path / "scores.json").write_text(json.dumps(document))
-    verified = command("score", "verify", tmp_path / "scores.json", ready / "items.jsonl", "--threads", "2", "--json")
-    assert verified.code == 0, verified.out
-    again = scored(command, ready / "items.jsonl", "--signature", expected["signature_full"])["scores"][0]
-    assert replies_of(again) == pytest.approx(replies_of(expected), abs=1e-6)
-
-
 def test_with_golds_alone_and_without_any(command: Home, ready: Path, tmp_path: Path, expected: dict[str, Any]) -> None:
     golds = scored(command, ready / "items.jsonl", "-m", METRIC)["scores"][0]
     bare = [{name: field for name, field in item.items() if name != "references"} for item in ITEMS]
@@ -230,28 +249,3 @@ def test_with_golds_alone_and_without_any(command: Home, ready: Path, tmp_path: 
     assert ["mode" in settings for settings in signatures] == [True, False, True]
     assert [settings.get("gold") for settings in signatures] == ["one", None, "none"]
     assert len({tuple(replies_of(scores)) for scores in (expected, golds, without)}) == 3
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (("-k", "15"), "k=15, which contradicts preset refaug-1: it has k=50"),
-        (("--mode", "bm25-utterance"), "mode=bm25-utterance, which contradicts preset refaug-1"),
-        (("--preset", "tsuta20"), "preset tsuta20, and the metric refaug-1"),
-    ],
-)
-def test_other_references_than_its_own_are_refused(
-    command: Home, ready: Path, options: tuple[str, ...], message: str
-) -> None:
-    refused = command("score", ready / "items.jsonl", "-m", METRIC, "--index", "chat", *options, "--json").error
-    assert (refused["code"], message in refused["message"]) == ("usage", True), refused
-
-
-def test_items_whose_references_were_found_another_way_are_refused(command: Home, ready: Path, tmp_path: Path) -> None:
-    found = command(
-        "sets", "references", ready / "items.jsonl", "--index", "chat", "--reference-weights", "one", "-k", "3"
-    )
-    assert found.code == 0, found.err
-    (tmp_path / "few.jsonl").write_text(found.out)
-    refused = command("score", tmp_path / "few.jsonl", "-m", METRIC, "--json").error
-    assert (refused["code"], "which contradicts preset refaug-1" in refused["message"]) == ("usage", True), refused

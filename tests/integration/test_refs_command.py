@@ -6,7 +6,6 @@ import io
 import random
 import signal
 import sys
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -28,7 +27,6 @@ ONE = ("--threads", "1")
 BOTH = ("--index", "chat", "--rater", "tiny", *ONE)
 UNRATED = ("--index", "chat", "--parrot", "off", "--reference-weights", "one", *ONE)
 NO_INTERVALS = ("--draws", "0", "--json")
-SOURCES = {"gold": 0, "supplied": 0, "parrot": 1, "retrieved": 2}
 WORDS = ("at", "near", "the", "market", "mill", "i", "think", "it")
 ASKED = (
     "where do you buy tea in autumn",
@@ -80,43 +78,6 @@ def signature_of(score: dict[str, Any]) -> Signature:
 
 
 # ── references ────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_every_item_is_a_line_with_its_references_in_order_and_sources(ready: Home, items: Path) -> None:
-    result = ready("sets", "references", items, *BOTH, "-k", "4", "--parrot", "rated")
-    assert result.code == 0, result.err
-    rows, given = rows_of(result.out), items_of()
-    assert [row["id"] for row in rows] == [row["id"] for row in given]
-    for row, before in zip(rows, given, strict=True):
-        assert (row["utterance"], row["replies"]) == (before["utterance"], before["replies"])
-        found = row["references"]
-        places = [SOURCES[one["source"]] for one in found]
-        assert places == sorted(places)
-        own = [one if isinstance(one, str) else one["text"] for one in before["references"]]
-        assert [one["text"] for one, place in zip(found, places, strict=True) if place == 0] == own
-        parrot, *retrieved = found[len(own) :]
-        assert (parrot["text"], parrot["weight"]) == (row["utterance"], parrot["rating"])
-        assert [one["rank"] for one in retrieved] == [1, 2, 3, 4]
-        assert [one["log"] for one in retrieved] == ["chat"] * 4
-        assert all(one["pair"].startswith("chat/") and one["utterance"] for one in retrieved)
-        similarities = [one["similarity"] for one in retrieved]
-        assert similarities == sorted(similarities, reverse=True)
-        for one in (parrot, *retrieved):
-            assert -1 <= one["rating"] == one["weight"] <= 1
-        assert {one.get("weight") for one in found if one["source"] == "supplied"} <= {-0.5}
-        assert {one["weight"] for one in found if one["source"] == "gold"} == {1.0}
-
-
-def test_ratings_are_those_of_the_rater_asked_by_hand(ready: Home, tmp_path: Path) -> None:
-    row = {"id": "one", "utterance": ASKED[0], "references": ["at the market"]}
-    options = ("--combine", "mean", "--calibrated", "--parrot", "rated")
-    rating = options[:3]
-    (found,) = rows_of(ready("sets", "references", written(tmp_path / "one.jsonl", [row]), *BOTH, *options).out)
-    assert len(found["references"]) == 2 + 15
-    for one in found["references"][1:]:
-        to = ("--to", one["utterance"]) if "utterance" in one else ()
-        asked = ready("judge", "score", "rater", "tiny", ASKED[0], "at the market", one["text"], *to, *rating, "--json")
-        assert [one["rating"]] == pytest.approx(asked.json["ratings"], abs=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -182,70 +143,7 @@ def test_score_reads_what_refs_prints_without_a_word_about_its_fields(ready: Hom
     assert "is not used" not in ready("score", tmp_path / "refs.jsonl", *NO_INTERVALS).err
 
 
-def test_an_item_without_utterance_or_gold_keeps_its_own_and_is_noted(ready: Home, tmp_path: Path) -> None:
-    supplied = {"text": "by the mill", "weight": 0.5}
-    rows = [
-        {"id": "no utterance", "references": ["at the mill"], "replies": {"a": "at the mill"}},
-        {"id": "no gold", "utterance": ASKED[1], "references": [supplied], "replies": {"a": "at the mill"}},
-        *items_of(2),
-    ]
-    file = written(tmp_path / "items.jsonl", rows)
-    found = rows_of(ready("sets", "references", file, *BOTH).out)
-    assert [len(row["references"]) for row in found[:2]] == [1, 1]
-    assert ["note" in row for row in found] == [True, True, False, False]
-    (score,) = scored(ready, file, *BOTH, "-m", "upsilon-bleu")
-    problems = [reply.get("problem") for reply in score["systems"]["a"]["replies"]]
-    assert problems == ["no_utterance", None, None, None]
-
-
-# ── signatures ────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_signature_has_retrieval_and_weighting_only_where_they_count(ready: Home, items: Path) -> None:
-    weighted, plain, several = scored(
-        ready, items, *BOTH, "-k", "7", "--combine", "max", "-m", "upsilon-bleu", "-m", "bleu", "-m", "multi-bleu"
-    )
-    settings = dict(signature_of(weighted).settings)
-    added = {key: settings[key] for key in list(settings)[-9:]}
-    index = ready("artefacts", "show", "index", "chat", "--json").json
-    rater = ready("artefacts", "show", "rater", "tiny", "--json").json
-    assert list(added.items()) == [
-        ("k", "7"),
-        ("mode", "embedding-utterance"),
-        ("gold", "one"),
-        ("parrot", "off"),
-        ("weights", "rated"),
-        ("combine", "max"),
-        ("cal", "raw"),
-        ("index", f"chat@{index['version']}#{index['id'][:12]}"),
-        ("rater", f"tiny@{rater['version']}#{rater['id'][:12]}"),
-    ]
-    assert {"vectors", "norm-words", "oov", "index-tok", "depth", "near", "near-tokens"} <= set(
-        signature_of(weighted).details
-    )
-    for other in (plain, several):
-        of_other = signature_of(other)
-        assert set(of_other.settings).isdisjoint(added)
-        assert set(of_other.details).isdisjoint(signature_of(weighted).details.keys() - {"tokenizer"})
-    alone = scored(ready, items, "-m", "bleu")[0]
-    assert (alone["signature"], alone["systems"]) == (plain["signature"], plain["systems"])
-
-
 # ── refusals ──────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-@pytest.mark.parametrize(
-    "option",
-    [
-        ("-k", "7"),
-        ("--exclude-log", "chat"),
-        ("--calibrated",),
-    ],
-)
-def test_retrieval_options_without_an_index_are_refused(ready: Home, items: Path, option: tuple[str, ...]) -> None:
-    result = ready("score", str(items), "--metric", "bleu", *option, "--json")
-    assert (result.code, result.error["message"]) == (2, f"{option[0]}: it has no effect without an index")
-    assert result.error["remedy"] == "an index, or leave it out"
 
 
 @pytest.mark.parametrize(
@@ -262,12 +160,10 @@ def test_retrieval_options_without_an_index_are_refused(ready: Home, items: Path
         (("--index", "chat", "--rater", "chat@2020-01-01.1"), 3, "chat@2020-01-01.1"),
     ],
 )
-@pytest.mark.parametrize("command", [("sets", "references"), ("score",)])
 def test_what_cannot_be_meant_is_refused_before_anything_is_printed(
-    ready: Home, items: Path, command: tuple[str, ...], options: tuple[str, ...], code: int, told: str
+    ready: Home, items: Path, options: tuple[str, ...], code: int, told: str
 ) -> None:
-    metric = ("-m", "upsilon-bleu") if command == ("score",) else ()
-    result = ready(*command, items, *options, *metric)
+    result = ready("sets", "references", items, *options)
     assert (result.code, told in result.err, result.out) == (code, True, ""), result.err
 
 
@@ -332,16 +228,6 @@ def test_ctrl_c_does_not_promise_that_refs_goes_on(ready: Home, monkeypatch: pyt
     signal.signal(signal.SIGINT, before)
     assert (result.code, result.out) == (5, "")
     assert "nothing was kept: run it again" in result.err
-
-
-def test_what_came_as_found_is_found_anew(ready: Home, items: Path, tmp_path: Path) -> None:
-    once = ready("sets", "references", items, *BOTH, "-k", "5").out
-    (tmp_path / "once.jsonl").write_text(once)
-    assert ready("sets", "references", tmp_path / "once.jsonl", *BOTH, "-k", "5").out == once
-    fewer = rows_of(ready("sets", "references", tmp_path / "once.jsonl", *UNRATED, "-k", "2").out)
-    for row in fewer:
-        counts = Counter(one["source"] for one in row["references"])
-        assert (counts[Origin.PARROT], counts[Origin.RETRIEVED]) == (0, 2)
 
 
 def test_the_same_score_has_one_signature_and_reads_back(ready: Home, items: Path, tmp_path: Path) -> None:
@@ -419,28 +305,3 @@ def test_items_without_golds_are_scored_retrieved_frozen_and_verified(ready: Hom
     for path in (bare, plain):
         (tmp_path / "scores.json").write_text(ready("score", path, *flags, *NO_INTERVALS).out)
         assert ready("score", "verify", tmp_path / "scores.json", path, "--threads", "1").code == 0
-
-
-def test_line_aligned_utterances_and_csv_find_the_references_of_items(ready: Home, tmp_path: Path) -> None:
-    rows = [{**row, "id": str(place), "references": row["references"][:1]} for place, row in enumerate(items_of(), 1)]
-    items = written(tmp_path / "items.jsonl", rows)
-    columns: dict[str, list[str]] = {
-        "utterance": [row["utterance"] for row in rows],
-        "reference": [row["references"][0] for row in rows],
-        **{f"reply:{name}": [row["replies"][name] for row in rows] for name in "ab"},
-    }
-    for name, texts in columns.items():
-        (tmp_path / name.removeprefix("reply:")).write_text("".join(f"{text}\n" for text in texts), "utf-8")
-    lines = [",".join(["id", *columns])]
-    lines += [
-        ",".join([row["id"], *cells]) for row, cells in zip(rows, zip(*columns.values(), strict=True), strict=True)
-    ]
-    (tmp_path / "items.csv").write_text("\n".join(lines), "utf-8")
-    aligned = ("--utterances", tmp_path / "utterance", "--references", tmp_path / "reference")
-    systems = ("--replies", tmp_path / "a", "--replies", tmp_path / "b")
-    expected = scored(ready, items, *BOTH, "-m", "upsilon-bleu")
-    assert scored(ready, *aligned, *systems, *BOTH, "-m", "upsilon-bleu") == expected
-    assert scored(ready, tmp_path / "items.csv", *BOTH, "-m", "upsilon-bleu") == expected
-    assert rows_of(ready("sets", "references", tmp_path / "items.csv", *BOTH).out) == rows_of(
-        ready("sets", "references", items, *BOTH).out
-    )

@@ -25,7 +25,8 @@ from refaug.core.home import Settings
 from refaug.core.text.normalisation import normalise
 from refaug.core.text.sentencepiece_tokenizer import open_sentencepiece
 from refaug.rater.nn.checkpoint import save_rater
-from refaug.rater.nn.model import BiGRURater, RaterConfig
+from refaug.rater.nn.model import BiGRURater
+from refaug.rater.nn.sizes import RaterConfig
 
 FIGURES = Path(__file__).parents[1] / "released_chain.npz"
 SYSTEMS = ("human-like", "decent", "generic")

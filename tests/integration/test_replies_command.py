@@ -136,48 +136,6 @@ def test_notes_and_references_of_refs_stay_and_score_names_the_bots(ready: Home,
     assert table[-1] == f"replies of c-bm25: {after[0]['reply_provenance']['c-bm25']}"
 
 
-def test_items_without_a_reply_are_reported_skipped_or_refused(ready: Home, tmp_path: Path) -> None:
-    mute = {"id": "mute", "references": ["yes"]}
-    odd = {"id": "odd", "utterance": "zork blip", "references": ["yes"]}
-    rows = [items_of()[0], mute, odd, items_of()[1]]
-    file = written(tmp_path / "rows.jsonl", rows)
-    reported = ready("bots", "reply", file, *BM25, *ONE)
-    assert reported.code == 0
-    assert [sorted(row.get("replies", {})) for row in rows_of(reported.out)] == [
-        ["c-bm25", "human"],
-        [],
-        [],
-        ["c-bm25", "human"],
-    ]
-    assert all(fact in reported.err for fact in ("no_utterance", "no_known_word"))
-    skipped = ready("bots", "reply", file, *BM25, *ONE, "--without-reply", "skip")
-    assert [row["id"] for row in rows_of(skipped.out)] == ["i0", "i1"]
-    assert "2 items without a reply left out" in skipped.err
-    refused = ready("bots", "reply", file, *BM25, *ONE, "--without-reply", "refuse")
-    assert refused.code == 3
-    assert "no_utterance" in refused.err
-
-
-def test_a_clash_is_refused_and_replaced_on_request(ready: Home, items: Path) -> None:
-    clash = ready("bots", "reply", items, "--bot", f"human={BM25_BOT}", *ONE)
-    assert (clash.code, clash.out) == (3, "")
-    assert "replies.human" in clash.err
-    replaced = ready("bots", "reply", items, "--bot", f"human={BM25_BOT}", "--replace", *ONE)
-    assert replaced.code == 0
-    rows = rows_of(replaced.out)
-    assert [row["replies"] for row in rows] == [{"human": text} for text in replies_of(ready, BM25_BOT, items)]
-    assert not any("ratings" in row for row in rows)
-    assert "human: ratings of the replaced reply are dropped in 12 items" in replaced.err
-
-
-def test_bad_items_are_reported_and_strict_ends_with_3(ready: Home, tmp_path: Path) -> None:
-    file = written(tmp_path / "bad.jsonl", [items_of()[0], {"id": "x", "references": "no list"}, items_of()[1]])
-    result = ready("bots", "reply", file, *BM25, *ONE)
-    assert (result.code, [row["id"] for row in rows_of(result.out)]) == (0, ["i0", "i1"])
-    assert "bad.jsonl" in result.err
-    assert ready("bots", "reply", file, *BM25, *ONE, "--strict").code == 3
-
-
 @pytest.mark.parametrize(
     ("options", "code", "message"),
     [

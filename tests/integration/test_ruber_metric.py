@@ -17,7 +17,8 @@ from refaug.core.home import Settings
 from refaug.metrics.base import References
 from refaug.metrics.signature import Signature
 from refaug.metrics.specification import build
-from refaug.scoring.home.networks import open_rater, open_ruber
+from refaug.scoring.home.networks import open_rater
+from refaug.scoring.home.torch_networks import open_ruber
 
 ONE = ("--threads", "1")
 FEW = ("--draws", "20")
@@ -102,22 +103,6 @@ def test_scores_use_the_ranges_of_the_sample_and_the_signature_has_them(ready: H
         assert scores == pytest.approx(before, abs=1e-5)
 
 
-def test_ranges_are_sampled_from_the_same_index_with_the_same_rater(ready: Home, items: Path) -> None:
-    asked = "ruber:referenced=upsilon-rouge-1;keep-gold=yes,unreferenced=rater"
-    found = done(
-        ready("score", items, "-m", asked, "--index", "chat", "--rater", "some", "-k", "4", *ONE, *FEW, "--json")
-    )
-    signature = Signature.parse(found["scores"][0]["signature_full"])
-    rater = open_rater(Settings(home=ready.path), "some", threads=1).spec
-    assert signature.settings["rater"] == signature.details["sample-rater"] == rater
-    assert f"rater;model={rater};" in signature.settings["unreferenced"]
-    assert signature.settings["k"] == signature.details["sample-k"] == "4"
-    assert signature.settings["index"].split("#")[1] == signature.details["sample-index"]
-    assert ";b=0;" not in signature.settings["referenced"]
-    assert "evidence" in found
-    assert len(list((ready.path / "indexes" / "chat" / "ranges").glob("[!.]*"))) == 2
-
-
 def test_options_of_the_rater_hold_for_this_metric_too(ready: Home, items: Path) -> None:
     asked = ("score", items, "-m", f"{ROUGE},unreferenced=rater,norm=none", "--rater", "some", *ONE, *FEW, "--json")
     found = done(ready(*asked, "--combine", "max", "--calibrated"))["scores"][0]
@@ -138,44 +123,7 @@ def test_tables_tell_of_replies_that_are_scored_together(ready: Home, items: Pat
     assert "ruber with norm=test: a score depends on which replies are scored together with it" in result.err
 
 
-def test_whoever_is_missing_is_told_of_before_anything_is_read(ready: Home) -> None:
-    for command in (("score",), ("agreement",), ("agreement", "probe")):
-        result = ready(*command, "nowhere.jsonl", "-m", ROUGE, "--json")
-        assert "ruber" in result.error["message"]
-        assert result.error["remedy"] == "refaug artefacts list ruber"
-
-
-def test_a_frozen_set_is_scored_by_it_as_the_items_are(ready: Home, items: Path) -> None:
-    frozen = done(ready("sets", "freeze", items, "--purpose", "test", "--json"))
-    of_set = done(ready("sets", "score", frozen["id"], items, "-m", SAMPLED, "--draws", "0", "--json"))["scores"][0]
-    of_items = done(ready("score", items, "-m", SAMPLED, *ONE, "--draws", "0", "--json"))["scores"][0]
-    assert of_set["signature_full"] == of_items["signature_full"]
-    for system in ("a", "b"):
-        scores = ([one["score"] for one in scored["systems"][system]["replies"]] for scored in (of_set, of_items))
-        assert next(scores) == pytest.approx(next(scores), abs=1e-5)
-
-
 # ── refaug agreement ──────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_agreement_has_the_same_scores(ready: Home, items: Path) -> None:
-    asked = ("-m", SAMPLED, *ONE, *FEW, "--json")
-    scores = done(ready("score", items, *asked))["scores"][0]
-    found = done(ready("agreement", items, *asked))
-    assert found["sets"][0]["signatures"][SAMPLED]["signature_full"] == scores["signature_full"]
-
-
-def test_a_weighted_part_has_the_rater_weigh_the_sample_alone(ready: Home, items: Path, tmp_path: Path) -> None:
-    asked = "ruber:model=some,referenced=upsilon-rouge-1"
-    refs = ready("sets", "references", items, "--index", "chat", "--rater", "some", *ONE)
-    weighted = tmp_path / "weighted.jsonl"
-    weighted.write_text(refs.out, "utf-8")
-    sampled = f"{asked},sample=chat"
-    found = done(ready("agreement", weighted, "-m", sampled, "--rater", "some", *ONE, *FEW, "--json"))
-    signature = found["sets"][0]["signatures"][sampled]["signature_full"]
-    assert "sample-rater.:some@" in signature
-    idle = ready("agreement", weighted, "-m", f"{asked};b=0,norm=none", "--rater", "some", "--json")
-    assert "--rater" in idle.error["message"]
 
 
 def test_probes_are_scored_too(ready: Home, items: Path) -> None:

@@ -90,14 +90,6 @@ def test_a_tick_queues_what_is_due_once(home, order) -> None:
     assert [one["id"] for one in home("admin", "jobs", "list", "--json").json["jobs"]] == [job["id"]]
 
 
-def test_a_schedule_that_is_off_is_never_due(home, order) -> None:
-    home("admin", "schedules", "put", "off", "--cron", "* * * * *", "--order", order, "--no-enabled")
-    set_back(home, hours=1)
-    assert home("admin", "schedules", "tick").out == "nothing is due\n"
-    [row] = home("admin", "schedules", "list", "--json").json
-    assert (row["enabled"], row["next"], row["failing"]) == (False, [], None)
-
-
 def test_a_schedule_that_nobody_looks_after_is_listed_as_failing(home, order) -> None:
     home("admin", "schedules", "put", "often", "--cron", "* * * * *", "--order", order)
     set_back(home, minutes=30)

@@ -6,8 +6,6 @@ import csv
 import gzip
 import io
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,8 +14,6 @@ import pytest
 from sacrebleu.metrics.bleu import BLEU
 
 from refaug.logs.demo.demo_items import DemoItemSettings, demo_items
-from refaug.metrics.signature import Signature
-from refaug.metrics.specification import build
 
 ITEMS = [
     {"id": "d1", "references": ["we open at nine"], "replies": {"a": "we open at nine", "b": "no idea"}},
@@ -102,40 +98,6 @@ def test_a_bad_weight_beside_utterances_names_its_own_file(home, tmp_path: Path)
     assert (result.code, str(tmp_path / "w") in result.err) == (3, True)
 
 
-def test_a_file_of_weights_makes_delta_bleu(home, tmp_path: Path) -> None:
-    files = (
-        "--replies", lines(tmp_path / "hyp.txt", "we open at nine", "the red one"),
-        "--references", lines(tmp_path / "r0", "we open at nine", "the blue one"),
-        "--references", lines(tmp_path / "r1", "at ten", ""),
-        "--weights", lines(tmp_path / "w0", "0.5", "1"),
-        "--weights", lines(tmp_path / "w1", "-1", ""),
-    )  # fmt: skip
-    result = home("score", *files, "--json")
-    assert result.json["scores"][0]["metric"] == "delta-bleu"
-    same = write(
-        tmp_path / "same.jsonl",
-        [
-            {
-                "id": "1",
-                "references": [{"text": "we open at nine", "weight": 0.5}, {"text": "at ten", "weight": -1}],
-                "replies": {"hyp": "we open at nine"},
-            },
-            {"id": "2", "references": [{"text": "the blue one", "weight": 1}], "replies": {"hyp": "the red one"}},
-        ],
-    )
-    assert systems(result) == systems(home("score", same, "-m", "delta-bleu", "--json"))
-
-
-def test_files_of_different_lengths_are_refused_with_their_lengths(home, tmp_path: Path) -> None:
-    result = home(
-        "score",
-        "--replies", lines(tmp_path / "hyp", "one", "two", "three"),
-        "--references", lines(tmp_path / "ref", "one", "two"),
-    )  # fmt: skip
-    assert result.code == 3
-    assert all(str(fact) in result.err for fact in (tmp_path / "hyp", tmp_path / "ref"))
-
-
 def test_compressed_items_and_stdin_are_read_alike(home, tmp_path: Path, items: Path, monkeypatch) -> None:
     plain = _without_inputs(home("score", items, "--json").json)
     packed = tmp_path / "items.jsonl.gz"
@@ -168,7 +130,7 @@ def test_a_device_is_refused_before_it_is_read(home) -> None:
 def test_items_of_a_cut_gzip_are_scored_only_on_request(home, tmp_path: Path) -> None:
     lines_of_items = [
         json.dumps({"id": f"i{n}", "utterance": f"u{n * 7919 % 10007}", "references": ["a b"], "replies": {"s": "a b"}})
-        for n in range(20_000)
+        for n in range(4_000)
     ]
     packed = gzip.compress("\n".join(lines_of_items).encode(), mtime=0)
     cut = tmp_path / "cut.jsonl.gz"
@@ -183,16 +145,6 @@ def test_items_of_a_cut_gzip_are_scored_only_on_request(home, tmp_path: Path) ->
 
 
 # ── outputs ───────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_several_metrics_come_in_the_order_asked_for_with_signatures(home, items: Path) -> None:
-    specifications = ["chrf", "bleu:n=4,smooth=exp", "multi-bleu"]
-    result = home("score", items, *(part for one in specifications for part in ("-m", one)), "--json")
-    found = result.json["scores"]
-    assert [one["metric"] for one in found] == ["chrf", "bleu", "multi-bleu"]
-    for specification, one in zip(specifications, found, strict=True):
-        assert one["signature"] == Signature.of(build(specification)).short
-        assert Signature.parse(one["signature_full"]) == Signature.of(build(specification))
 
 
 def test_several_metrics_are_one_table_before_those_of_each(home, items: Path) -> None:
@@ -218,19 +170,6 @@ def test_only_the_systems_that_are_named_are_scored(home, tmp_path: Path, items:
     assert home("score", "verify", tmp_path / "b.json").code == 0
     unknown = home("score", items, "--systems", "a,z", "-m", "bleu")
     assert (unknown.code, "no system is called 'z'" in unknown.err, "there are: a, b" in unknown.err) == (2, True, True)
-
-
-def test_tsv_has_a_row_for_each_system_or_reply(home, items: Path) -> None:
-    by_system = home("score", items, "-m", "bleu", "--tsv", "--level", "system").out.splitlines()
-    assert by_system[0].split("\t") == [
-        "metric", "system", "mean", "low", "high", "scored", "unscored", "signature",
-    ]  # fmt: skip
-    document = systems(home("score", items, "-m", "bleu", "--json"))
-    assert [row.split("\t")[1:3] for row in by_system[1:]] == [[n, str(document[n]["mean"])] for n in ("a", "b")]
-    by_reply = home("score", items, "-m", "bleu", "--tsv", "--level", "reply").out.splitlines()
-    assert [row.split("\t")[1:4] for row in by_reply[1:]] == [
-        [name, one["id"], str(one["score"])] for name in ("a", "b") for one in document[name]["replies"]
-    ]
 
 
 def test_tsv_has_the_comparison_with_the_baseline(home, items: Path) -> None:
@@ -286,18 +225,6 @@ def test_json_of_a_level_has_the_figures_of_that_level_alone(home, items: Path) 
             assert [key for key in figures if key != "interval_note"] == fields[name]
             assert figures == {key: expected[key] for key in figures}
         assert ("comparisons" in document["scores"][0]) == (name != "reply")
-
-
-def test_tables_show_the_level_that_was_asked_for(home, items: Path) -> None:
-    corpus = home("score", items, "-m", "bleu", "--percent").out
-    assert "100×corpus" in corpus
-    mean = home("score", items, "-m", "bleu", "--level", "system", "--baseline", "b").out
-    assert "against b" in mean
-    assert "p randomisation" in mean
-    replies = home("score", items, "-m", "bleu", "--level", "reply").out
-    assert [line.split()[:2] for line in replies.splitlines()[2:8]] == [
-        [name, one["id"]] for name in ("a", "b") for one in ITEMS
-    ]
 
 
 def test_the_default_metric_is_the_one_that_the_references_were_made_for(home, tmp_path: Path) -> None:
@@ -381,35 +308,10 @@ def test_an_explanation_says_which_reference_credits_which_words(home, tmp_path:
     assert result.out.splitlines()[found + 4] == "in no reference: ,, now"
 
 
-def test_files_that_are_not_there_or_hold_nothing_are_named(home, tmp_path: Path) -> None:
-    assert home("score").code == 2
-    missing = home("score", tmp_path / "missing.jsonl")
-    assert missing.code == 3
-    assert "missing.jsonl" in missing.err
-    empty = home("score", lines(tmp_path / "empty.jsonl"))
-    assert empty.code == 3
-    assert "empty.jsonl" in empty.err or "no items" in empty.err
-
-
 def test_a_file_of_lines_of_another_kind_says_what_was_expected(home, tmp_path: Path) -> None:
     result = home("score", lines(tmp_path / "log.jsonl", '{"id": "x", "turns": ["a", "b"]}'))
     assert result.code == 3
     assert "no item has a reply" in result.err
-
-
-def test_a_huge_reply_and_strange_texts_are_scored_beside_the_others(home, tmp_path: Path) -> None:
-    strange = [
-        {"id": "long", "references": ["a b c"], "replies": {"a": "a b " * 50_000}},
-        {"id": "marks", "references": ["?!"], "replies": {"a": "..."}},
-        {"id": "hebrew", "references": ["\u05e9\u05dc\u05d5\u05dd \u05dc\u05da"], "replies": {"a": "\u202eשלום"}},
-        {"id": "combining", "references": ["cafe\u0301"], "replies": {"a": "caf\u00e9"}},
-        {"id": "nothing", "references": ["x"], "replies": {"a": "\u200b"}},
-    ]
-    result = home("score", write(tmp_path / "strange.jsonl", strange), "-m", "bleu:bp=none", "--json")
-    scores = {one["id"]: one["score"] for one in systems(result)["a"]["replies"]}
-    assert 0 < scores.pop("long") < 0.01
-    assert scores.pop("hebrew") > 0
-    assert scores == {"marks": 0.0, "combining": 1.0, "nothing": 0.0}
 
 
 # ── the demo, the catalogue, start-up ─────────────────────────────────────────────────────────────────────────────────
@@ -419,27 +321,3 @@ def test_the_demo_systems_come_in_their_order(home, tmp_path: Path) -> None:
     path = write(tmp_path / "demo.jsonl", [item.as_json() for item in demo_items(DemoItemSettings())])
     found = systems(home("score", path, "-m", "bleu", "--json"))
     assert sorted(found, key=lambda name: -found[name]["corpus"]) == ["human-like", "decent", "generic", "random"]
-
-
-def test_the_catalogue_lists_and_describes_every_metric(home) -> None:
-    listed = home("score", "metrics", "list", "--json").json["metrics"]
-    names = [one["name"] for one in listed]
-    assert names[:4] == ["bleu", "multi-bleu", "delta-bleu", "upsilon-bleu"]
-    assert {"upsilon-chrf", "upsilon-rouge-l", "upsilon-greedy", "upsilon-bertscore"} <= set(names)
-    assert "upsilon-cider" not in names
-    for one in listed:
-        assert home("score", "metrics", "describe", one["name"], "--json").json == one
-        shown = home("score", "metrics", "describe", one["name"]).out
-        assert all(parameter["name"] in shown for parameter in one["parameters"])
-    assert home("score", "metrics", "describe", "blue").code == 2
-
-
-def test_other_commands_start_without_the_compiler() -> None:
-    """Numba, scipy and the models are for those who score: they must not slow an ingest's start."""
-    program = "import sys; from refaug.cli.main import app; print(*sys.modules)"
-    loaded = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, env={**os.environ}
-    ).stdout.split()
-    assert {"numba", "scipy", "matplotlib", "gensim", "onnxruntime", "sacrebleu", "nltk", "torch"} & set(
-        loaded
-    ) == set()

@@ -12,6 +12,7 @@ from page_tests import (
     SIZES,
     Browsed,
     accessibility_faults,
+    asking_for_keys,
     browsing,
     overflow,
     press,
@@ -259,13 +260,13 @@ def enter(page: Any, token: str) -> None:
     page.run("document.querySelector('#key-form button[value=use]').click()")
 
 
-def test_keys_say_what_they_may_and_an_admin_makes_and_revokes(tmp_path: Path) -> None:
+def test_keys_say_what_they_may_and_an_admin_makes_and_revokes(browsed: Browsed, tmp_path: Path) -> None:
     home = small_home(tmp_path)
     database = Database.open(home)
     tokens = {name: KeyStore(database).create(name, [Scope(name)])[0] for name in ("score", "read", "admin")}
     database.close()
-    with browsing(home.home, tmp_path, "--keys") as browsed:
-        page = browsed.page
+    with asking_for_keys(browsed, home) as keyed:
+        page = keyed.page
         page.until("document.querySelector('#page-problem').innerText.includes('asks for a key')")
         enter(page, tokens["score"][:-4] + "AAAA")
         page.until("document.querySelector('#key-problem').innerText.includes('not known')")
@@ -279,19 +280,19 @@ def test_keys_say_what_they_may_and_an_admin_makes_and_revokes(tmp_path: Path) -
         page.until("document.querySelector('#freeze').disabled")
         assert tokens["score"] not in page.run("location.href + document.cookie + JSON.stringify({...localStorage})")
 
-        second = page.other_tab(f"{browsed.address}/keys")  # another tab has no key
+        second = page.other_tab(f"{keyed.address}/keys")  # another tab has no key
         second.until("document.querySelector('#own').innerText.includes('this tab has none')")
         enter(second, tokens["admin"])
         second.until("document.querySelector('#keys table')")
         second.type("#key-name", "trainer-7")
         second.run("document.querySelector('#new-key').requestSubmit()")
         token = second.until("document.querySelector('#new-state code')?.textContent")
-        made = browsed.server.client.get("/v1/key", headers={"X-API-Key": token}).json()
+        made = keyed.client.get("/v1/key", headers={"X-API-Key": token}).json()
         assert (made["name"], made["scopes"]) == ("trainer-7", ["read", "score"])
         assert accessibility_faults(second) == []
         row = "[...document.querySelectorAll('#keys tr')].find((one) => one.innerText.includes('trainer-7'))"
         second.run(f"(() => {{ const button = {row}.querySelector('button'); button.focus(); button.click(); }})()")
-        assert browsed.server.client.get("/v1/key", headers={"X-API-Key": token}).status_code == 200
+        assert keyed.client.get("/v1/key", headers={"X-API-Key": token}).status_code == 200
         second.run(f"{row}.querySelector('button').click()")
         second.until(f"{row}.innerText.includes('revoked')")
-        assert browsed.server.client.get("/v1/key", headers={"X-API-Key": token}).status_code == 401
+        assert keyed.client.get("/v1/key", headers={"X-API-Key": token}).status_code == 401

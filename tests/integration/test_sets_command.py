@@ -20,7 +20,7 @@ from refaug.core.options.describing import options_of
 from refaug.core.options.kinds import ChoiceKind
 from refaug.operations.references import FreezeSet
 from refaug.rater.nn.checkpoint import save_rater
-from refaug.scoring.reference_sets.set_manifest import Purpose
+from refaug.scoring.reference_sets.reference_set import Purpose
 
 WORDS = ["we", "you", "they", "go", "eat", "drink", "tea", "milk", "home", "today", "never", "often"]
 TEXTS = sorted({" ".join(random.Random(number).choices(WORDS, k=1 + number % 6)) for number in range(300)})
@@ -94,6 +94,22 @@ def freeze(home, path, *more):
 # ── with an index and a rater ─────────────────────────────────────────────────────────────────────────────────────────
 
 
+def test_what_a_rater_reads_of_an_index_is_kept_and_changes_no_set(with_tools, items) -> None:
+    home, tools = with_tools, ("--index", "chat", "--rater", "chat", "-k", "4", "--threads", "1")
+    frozen = freeze(home, items, *tools)
+    encode = ("index", "encode", "chat", "--rater", "chat", "--threads", "1")
+    read = made(home(*encode, "--json"))
+    assert read["not_kept"] == 0
+    assert 0 < read["read"] < read["texts"] <= 400
+    assert made(home(*encode, "--json")) == {**read, "read": 0}
+    assert freeze(home, items, *tools)["id"] == frozen["id"]
+    assert home(*encode, "--encoder", "tiny").code == 2
+    content = made(home("artefacts", "show", "rater", "chat", "--json"))["id"]
+    removed = home("artefacts", "remove", "rater", "chat", "--yes")
+    assert f"texts: refaug index encoder forget {content}" in removed.err
+    assert made(home("index", "encoder", "forget", content, "--json"))["freed"] > 0
+
+
 def test_a_set_scores_as_the_index_did_when_index_and_rater_are_gone(with_tools, items, tmp_path) -> None:
     home, tools = with_tools, ("--index", "chat", "--rater", "chat", "-k", "4", "--threads", "1")
     frozen = freeze(home, items, *tools)
@@ -134,21 +150,6 @@ def test_a_set_scores_as_the_index_did_when_index_and_rater_are_gone(with_tools,
     again = made(home("sets", "score", frozen["id"][:6], items, *QUIET))
     assert (again.pop("inputs"), found.pop("inputs")) == ({"items": [str(items)]}, {"items": [str(shuffled)]})
     assert found == again
-
-
-def test_what_is_derived_is_what_the_index_would_have_been_asked_for(with_tools, items) -> None:
-    home, tools = with_tools, ("--index", "chat", "--rater", "chat", "--threads", "1")
-    parent = freeze(home, items, *tools, "-k", "4", "--gold", "rated")
-    changes = ("--reference-weights", "one", "--parrot", "0.25", "-k", "2", "--gold", "one")
-    derived = made(home("sets", "derive", parent["id"], *changes, "--json"))
-    asked = freeze(home, items, "--index", "chat", "--threads", "1", *changes)
-    found = [made(home("sets", "score", one["id"], items, "-m", "upsilon-bleu", *QUIET)) for one in (derived, asked)]
-    assert found[0]["scores"][0]["systems"] == found[1]["scores"][0]["systems"]
-    assert found[0]["scores"][0]["references"] == found[1]["scores"][0]["references"]
-    assert found[0]["scores"][0]["signature"] != found[1]["scores"][0]["signature"]
-    kept = ("k", "gold", "parrot", "weights", "index", "mode")
-    assert [derived["provenance"][name] for name in kept] == [asked["provenance"][name] for name in kept]
-    assert derived["parent"] == parent["id"]
 
 
 def test_a_set_cannot_be_frozen_without_what_it_is_asked_for(with_tools, items) -> None:
@@ -204,19 +205,6 @@ def test_sets_are_listed_shown_verified_and_withdrawn(home, weighted) -> None:
     assert made(home("sets", "show", first["id"], "--json"))["withdrawn"]["instead"] == other["id"]
     assert "withdrawn: erased text" in home("sets", "list").out
     assert home("sets", "freeze", weighted, "--purpose", "test").code == 4
-
-
-def test_a_damaged_set_is_listed_as_such_and_hides_no_other(home, weighted) -> None:
-    first = freeze(home, weighted)
-    other = made(home("sets", "derive", first["id"], "-k", "1", "--json"))
-    path = home.path / "reference-sets" / f"{first['id']}.jsonl.zst"
-    path.write_bytes(path.read_bytes()[:90])
-    notes = {row["id"]: row["note"] for row in home("sets", "list", "--json").json}
-    assert notes[other["id"]] == ""
-    assert notes[first["id"]].startswith("corrupt: ")
-    for command in (("verify",), ("show",), ("score",)):
-        result = home("sets", *command, first["id"], *((weighted,) if command == ("score",) else ()), "--json")
-        assert (result.code, result.error["code"]) == (3, "corrupt")
 
 
 def test_bad_items_and_unknown_ids_are_told_with_file_and_line(home, tmp_path, weighted) -> None:

@@ -6,24 +6,22 @@ import os
 import random
 import subprocess
 import sys
-from contextlib import suppress
 
 import orjson
 import pytest
-from disks import close_strictly, small_disk
+from disks import Fills, close_strictly, fill, small_disk
 from integration.conftest import ROOT, content
 from integration.reference import dialogue_log, message
 from refusals import refusing
 from safeguards import mostly_slow
 
 from refaug.core.errors import StorageFull
-from refaug.core.progress import Silent
 from refaug.core.query_engine import QueryEngine
 from refaug.logs import part_files
 from refaug.logs.deletion import delete
 from refaug.logs.ingest import ingest as ingesting
-from refaug.logs.ingest import stage as staging
-from refaug.logs.ingest.ingest import IngestOrder
+from refaug.logs.ingest import order as staging
+from refaug.logs.ingest.order import IngestOrder
 
 
 @pytest.fixture
@@ -32,26 +30,6 @@ def disk(tmp_path):
     with small_disk("size=8m") as folder:
         yield folder
         assert close_strictly(folder), "some file on the disk is still open"
-
-
-def fill(folder):
-    """Take every byte that is left."""
-    with (folder / "filler").open("ab", buffering=0) as file:
-        for size in (1 << 16, 1 << 12, 1):
-            with suppress(OSError):
-                while file.write(b"x" * size) == size:
-                    pass
-
-
-class Fills(Silent):
-    """Someone who fills the disk when a stage begins."""
-
-    def __init__(self, folder, stage) -> None:
-        self.folder, self.wanted = folder, stage
-
-    def stage(self, name, total=None, unit=""):
-        if name == self.wanted:
-            fill(self.folder)
 
 
 def sources(folder):

@@ -15,16 +15,17 @@ import typer
 from engines import home_with_versions
 from refusals import refusing
 
-from refaug.cli.artefacts.transfer import export_command, import_command
+from refaug.cli.artefacts.stores import export_command, import_command
+from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.artefacts.manifests import describe_files
 from refaug.core.artefacts.versions import Versions
-from refaug.core.errors import Conflict, Corrupt, NotFound, UnknownFormat, Usage
+from refaug.core.errors import Corrupt, NotFound, Usage
 from refaug.core.files import write_json
 from refaug.core.home import Settings
 from refaug.core.records import Item, Reference
 from refaug.indexer.manifest import IndexManifest
 from refaug.scoring.home.indexes import places_of
-from refaug.scoring.reference_sets.set_manifest import Purpose, SetDescription
+from refaug.scoring.reference_sets.reference_set import Purpose, SetDescription
 from refaug.scoring.reference_sets.set_store import ReferenceSets
 from refaug.service.audit import AuditLog
 from refaug.service.database.database import Database
@@ -87,6 +88,28 @@ def test_an_artefact_goes_from_one_home_to_another(here, there, tmp_path, kind, 
     ] * 2
     assert there.versions(kind).current(name) == "2026-11-20.1"
     assert "was there already; published" in there("import", file)
+
+
+@pytest.mark.parametrize(
+    ("kind", "facts", "warning"),
+    [
+        ("index", {"logs": [{"name": "chat"}, {"name": "empatheticdialogues"}]}, "texts of empatheticdialogues"),
+        ("index", {"logs": [{"name": "topical-chat"}]}, ""),
+        ("encoder", {"licence": "unknown"}, "its licence (unknown)"),
+        ("encoder", {"licence": "mit"}, ""),
+    ],
+)
+def test_a_licence_against_passing_on_is_said_before_an_export(tmp_path, capsys, kind, facts, warning):
+    home = Settings(home=tmp_path / "home")
+    versions, stage = artefact_stores(home)[kind], tmp_path / "stage"
+    stage.mkdir()
+    (stage / "words.txt").write_text("a\n")
+    write_json(stage / "manifest.json", {"format_version": 1, "files": describe_files(stage, ["words.txt"]), **facts})
+    versions.publish("made", versions.add("made", stage))
+    app(["export", kind, "made", str(tmp_path / "made.tar.zst")], standalone_mode=False, obj=home)
+    said = capsys.readouterr().err
+    assert warning in said
+    assert ("warning: " in said) == bool(warning)
 
 
 def test_an_export_is_read_from_a_pipe(here, there, tmp_path):
@@ -169,24 +192,6 @@ def test_another_published_version_stays_until_publishing_is_asked_for(here, the
     assert here.versions("rater").current("chat") == "2026-11-20.2"
     assert "was there already; published" in here("import", file, "--publish")
     assert here.versions("rater").current("chat") == "2026-11-20.1"
-
-
-def test_what_cannot_be_done_says_why(here, there, tmp_path):
-    file = tmp_path / "chat.tar.zst"
-    with refusing(Usage):
-        here("export", "log", "chat", file)
-    with refusing(Usage, "ratr", "rater"):
-        here("export", "ratr", "chat", file)
-    with refusing(NotFound):
-        here("export", "rater", "talk", file)
-    assert not file.exists()
-    here("export", "rater", "chat", file)
-    there.publish("rater", "chat", "other\n")
-    with refusing(Conflict):
-        there("import", file)
-    file.write_bytes(b"something else")
-    with refusing(UnknownFormat, "chat.tar.zst"):
-        there("import", file)
 
 
 def test_an_index_whose_hashes_fit_and_whose_numbers_do_not_is_refused(there, tmp_path, capsys):

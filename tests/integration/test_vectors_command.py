@@ -20,7 +20,7 @@ from integration.conftest import ROOT, in_group
 from refaug.core.files import read_json, with_checksum, write_json
 from refaug.core.progress import Silent
 from refaug.logs.ingest import ingest as ingesting
-from refaug.logs.ingest.ingest import IngestOrder
+from refaug.logs.ingest.order import IngestOrder
 
 SMALL = ("--dimensions", "12", "--epochs", "5", "--min-count", "2")
 WORDS = [*reference.WORDS, "milk", "road"]
@@ -79,20 +79,6 @@ def imported(home, tmp_path):
 
 
 # ── training ──────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_the_bits_are_the_same_with_one_thread_and_with_two(logged):
-    trained = [
-        train(logged, "--name", "one", "--threads", "1").json,
-        train(logged, "--name", "two", "--threads", "2").json,
-        train(logged, "--name", "tight", "--memory", "1").json,
-    ]
-    assert {one["sha256"] for one in trained} == {trained[0]["sha256"]}
-    assert train(logged, "--name", "other", "--seed", "2").json["sha256"] != trained[0]["sha256"]
-    assert [(one["version"].partition(".")[2], one["published"]) for one in trained] == [("1", True)] * 3
-    files = [logged.path / "vectors" / one["name"] / one["version"] / "vectors.npy" for one in trained]
-    assert len({file.read_bytes() for file in files}) == 1
-    assert list((logged.path / "cache").iterdir()) == []
 
 
 def test_what_was_trained_is_told(logged):
@@ -223,15 +209,6 @@ def test_ctrl_c_keeps_the_epochs_that_are_done_and_the_bits_are_the_same(logged,
     assert list((logged.path / "cache").iterdir()) == []
 
 
-@pytest.mark.slow
-def test_other_settings_do_not_resume_an_interrupted_training(logged, waiting):
-    waiting.send_signal(signal.SIGINT)
-    waiting.communicate()
-    wanted = train(logged, "--alpha", "0.5").json
-    assert wanted["sha256"] == train(logged, "--alpha", "0.5", "--name", "anew").json["sha256"]
-    assert wanted["details"]["losses"] != train(logged, "--name", "other").json["details"]["losses"]
-
-
 # ── taking over ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -295,37 +272,7 @@ def test_the_words_most_like_one_are_those_of_the_largest_cosine(imported):
     assert "Cat" in result.error["message"]
 
 
-def test_a_file_that_is_no_vectors_is_refused_with_the_line(home, tmp_path):
-    path = tmp_path / "file.txt"
-    path.write_bytes(b"the 1 2 3\ncat 1 2\n")
-    result = home("index", "vectors", "import", "glove", path, "--json")
-    assert (result.code, result.error["code"]) == (3, "bad_input")
-    assert f"{path}, line 2" in result.error["message"]
-    assert listed(home) == []
-
-
 # ── versions ──────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_vectors_that_an_index_needs_are_not_removed(logged):
-    first = train(logged).json["version"]
-    assert logged("index", "build", "chat", "--check-queries", "0").code == 0
-    second = train(logged, "--seed", "2").json["version"]
-    train(logged, "--seed", "3")
-    assert logged("artefacts", "gc", "vectors", "chat", "--keep", "0", "--json").json["removed"] == [second]
-    assert logged("index", "search", "chat", "tea and rain", "-k", "1").code == 0
-    assert [one[1] for one in listed(logged)] == [first.partition(".")[2], "3"]
-
-
-def test_vectors_are_removed_whole_unless_an_index_needs_them(logged):
-    versions = [train(logged).json["version"].partition("@")[2] or train(logged).json["version"]]
-    assert logged("index", "build", "chat", "--check-queries", "0").code == 0
-    refused = logged("artefacts", "remove", "vectors", "chat", "--yes", "--json")
-    assert (refused.code, refused.error["code"]) == (4, "conflict")
-    assert logged("artefacts", "remove", "vectors", "chat", "--json").code == 2
-    assert logged("artefacts", "remove", "index", "chat", "--yes").code == 0
-    assert logged("artefacts", "remove", "vectors", "chat", "--yes", "--json").json["removed"] == versions
-    assert logged("artefacts", "remove", "vectors", "chat", "--yes", "--json").code == 3
 
 
 def damaged(home, what):

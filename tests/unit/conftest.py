@@ -5,14 +5,16 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 from indexes import built, home_of, pairs_of
-from raters import tiny_rater
 
 from refaug.indexer.search.index import ReferenceIndex
-from refaug.rater.rating import Rater
+
+if TYPE_CHECKING:
+    from refaug.rater.rating import Rater
 
 WORDS = ["apples", "are", "blue", "boats", "can", "do", "fly", "green", "how", "i", "like", "no", "not", "red", "the"]
 WORDS += ["they", "to", "trees", "we", "what", "why", "yes", "you"]
@@ -37,6 +39,8 @@ class Tools:
 
 @pytest.fixture(scope="session")
 def tools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tools]:
+    from raters import tiny_rater  # noqa: PLC0415  torch
+
     folder = tmp_path_factory.mktemp("tools")
     rows = np.random.default_rng(1).standard_normal((len(WORDS), 8)).astype(np.float32)
     vectors = {word: row.tolist() for word, row in zip(WORDS, rows, strict=True)}

@@ -201,7 +201,7 @@ def test_being_terminated_ends_with_the_code_for_interrupted(tmp_path: Path) -> 
     program = (
         "import os, signal\n"
         "from refaug.cli import main as cli\n"
-        "import refaug.cli.logs.ingest as command\n"
+        "import refaug.cli.logs.log as command\n"
         "def stop(*_, **__): os.kill(os.getpid(), signal.SIGTERM)\n"
         "command.ingest = stop\n"
         "raise SystemExit(cli.main(['--home', 'home', 'log', 'ingest', 'x', '--log', 'l', '--json']))\n"

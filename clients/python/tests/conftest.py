@@ -15,6 +15,7 @@ for folder in (str(ROOT / "tests"), str(Path(__file__).parent)):
     if folder not in sys.path:
         sys.path.append(folder)  # at the end: `conftest` is that of the server's tests, for those who ask for it
 
+from kinds import KINDS, Opened  # noqa: E402
 from safeguards import (  # noqa: E402, F401  hooks
     pytest_collection,
     pytest_runtest_call,
@@ -28,6 +29,14 @@ if TYPE_CHECKING:
     from servers import Served
 
 restore_signals()
+
+
+@pytest.fixture(params=KINDS)
+def opened(request: pytest.FixtureRequest) -> Iterator[Opened]:
+    """Makes clients of a kind."""
+    found = Opened(request.param)
+    yield found
+    found.close()
 
 
 @pytest.fixture(scope="session")

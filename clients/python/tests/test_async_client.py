@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import inspect
 import pickle
 import pydoc
@@ -13,20 +12,13 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
-from kinds import KINDS, Opened
+from kinds import Opened
 from known_items import ITEMS
 from refusals import refusing
 from scripted import Said, ok, scripted
 
 from refaug_client import AsyncClient, Client, ReferenceSet, TimedOut, Usage
 from refaug_client._api.methods import Resource
-
-
-@pytest.fixture(params=KINDS)
-def opened(request: pytest.FixtureRequest) -> Iterator[Opened]:
-    made = Opened(request.param)
-    yield made
-    made.close()
 
 
 def methods(client: Any) -> Iterator[tuple[str, Any]]:
@@ -174,32 +166,6 @@ def test_another_time_limit_holds_for_parts_batches_and_copies(opened: Opened) -
 # ── loops ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_many_requests_at_once_give_each_its_own_answer(url: str, sets: dict[str, str]) -> None:
-    async def found() -> tuple[list[Any], list[Any]]:
-        async with AsyncClient(url, connections=4) as client:
-            ask = [client.sets.score(sets["train"], [item["replies"]["a"]], items=[item["id"]]) for item in ITEMS]
-            each = await asyncio.gather(*ask)
-            together = await client.sets.score(sets["train"], [item["replies"]["a"] for item in ITEMS])
-            return [one.replies for one in each], together.replies
-
-    each, together = asyncio.run(found())
-    assert each == [[one] for one in together]
-
-
-@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")  # a loop that has ended closes nothing
-def test_a_client_lives_through_several_loops(url: str) -> None:
-    client = AsyncClient(url)
-
-    async def asked() -> str:
-        return (await client.health()).status
-
-    assert [asyncio.run(asked()) for _ in range(3)] == ["ok"] * 3
-    asyncio.run(client.close())
-    with refusing(Usage, "closed"):
-        asyncio.run(asked())
-    gc.collect()
-
-
 def test_a_request_that_is_given_up_leaves_the_client_usable() -> None:
     never = Said(first=threading.Event())
 
@@ -214,14 +180,3 @@ def test_a_request_that_is_given_up_leaves_the_client_usable() -> None:
 
     with scripted([never, ok({"status": "ok", "version": "1"})]) as server:
         assert asyncio.run(asked()) == "ok"
-
-
-def test_a_pickled_client_is_one_of_its_own(url: str) -> None:
-    again = pickle.loads(pickle.dumps(AsyncClient(url, timeout_s=7.0)))
-
-    async def asked() -> str:
-        async with again:
-            return (await again.health()).status
-
-    assert asyncio.run(asked()) == "ok"
-    assert again._connection.settings.timeout_s == 7.0

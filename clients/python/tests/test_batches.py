@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, Optional
 
 import pytest
-from kinds import KINDS, Opened
+from kinds import Opened
 from known_items import ITEMS
 from refusals import refusing
 from scripted import Asked, Said, ok, page, problem, scripted
@@ -35,13 +35,6 @@ FIND = {"settings": {"k": 4}}
 MANY = [
     {**item, "id": f"m{number}"} for number, item in enumerate([*ITEMS, *small_items(11, seed=8)])
 ]  # 23 of them, each with replies of a and b
-
-
-@pytest.fixture(params=KINDS)
-def opened(request: pytest.FixtureRequest) -> Iterator[Opened]:
-    made = Opened(request.param)
-    yield made
-    made.close()
 
 
 @pytest.fixture
@@ -279,7 +272,7 @@ def test_closing_a_client_ends_the_threads_of_a_stream_left_open() -> None:
         assert 1 <= len(senders()) <= 3
         client.close()
         require_no_senders()  # although the stream could still be asked
-        with pytest.raises((Usage, ConnectionLost), match=r"client (is|was) closed"):
+        with refusing((Usage, ConnectionLost)):
             list(stream)
 
 
@@ -500,7 +493,7 @@ def test_replies_one_by_one_have_the_scores_of_all_at_once(client: Any) -> None:
         assert {one.signatures[metric] for one in stream} == {whole[metric].signature}
     with refusing(Usage, "m0"):
         _ = stream[0].score
-    with pytest.raises(KeyError, match="there are: upsilon-bleu, bleu"):
+    with refusing(KeyError, "upsilon-bleu, bleu"):
         _ = stream[0]["chrf"]
 
 

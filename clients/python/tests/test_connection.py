@@ -204,8 +204,7 @@ def test_a_request_that_is_still_answered_elsewhere_is_asked_for_again(ask: Ask)
 
 
 def test_an_answer_that_does_not_come_is_given_up(ask: Ask) -> None:
-    said = r"GET /healthz within 0\.15 s"
-    with scripted([Said(200, b"{}", first=NEVER)]) as server, pytest.raises(errors.TimedOut, match=said):
+    with scripted([Said(200, b"{}", first=NEVER)]) as server, refusing(errors.TimedOut, "GET /healthz", "0.15 s"):
         ask(server.url, health(), **TIMED_OUT)
 
 
@@ -298,29 +297,27 @@ def test_ends_that_make_no_sense_are_refused(ask: Ask, wrong: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "kind", "said"),
+    ("answer", "kind"),
     [
-        (b"SSH-2.0-OpenSSH_9.2\r\n", errors.ConnectionLost, "ended before the answer"),
-        (b"220 mail\r\n250 ok\r\n\r\n", errors.BadAnswer, "no HTTP"),
-        (b"\x15\x03\x01\x00\x02\x02\x46", errors.BadAnswer, "no HTTP"),
-        (b"HTTP/1.1 200 OK\r\nnonsense\r\n\r\n", errors.BadAnswer, "no HTTP"),
-        (b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nab", errors.ConnectionLost, "ended before the answer"),
-        (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n", errors.BadAnswer, "no HTTP"),
-        (b"", errors.ConnectionLost, "ended before the answer"),
-        (DROP, errors.ConnectionLost, "ended before the answer"),
-        (page(200), errors.BadAnswer, "is there a proxy between"),
-        (page(504), errors.BadAnswer, "is there a proxy between"),
-        (Said(200, b"not packed", {"content-encoding": "gzip"}), errors.BadAnswer, "cannot be unpacked"),
-        (Said(302, b"", {"location": "https://login.example/"}), errors.BadAnswer, "leads elsewhere"),
-        (Said(200, b'{"x": 1', {"content-type": "application/json"}), errors.BadAnswer, "not all of it"),
-        (Said(101, b"", {}), errors.BadAnswer, "no HTTP"),
+        (b"SSH-2.0-OpenSSH_9.2\r\n", errors.ConnectionLost),
+        (b"220 mail\r\n250 ok\r\n\r\n", errors.BadAnswer),
+        (b"\x15\x03\x01\x00\x02\x02\x46", errors.BadAnswer),
+        (b"HTTP/1.1 200 OK\r\nnonsense\r\n\r\n", errors.BadAnswer),
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nab", errors.ConnectionLost),
+        (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n", errors.BadAnswer),
+        (b"", errors.ConnectionLost),
+        (DROP, errors.ConnectionLost),
+        (page(200), errors.BadAnswer),
+        (page(504), errors.BadAnswer),
+        (Said(200, b"not packed", {"content-encoding": "gzip"}), errors.BadAnswer),
+        (Said(302, b"", {"location": "https://login.example/"}), errors.BadAnswer),
+        (Said(200, b'{"x": 1', {"content-type": "application/json"}), errors.BadAnswer),
+        (Said(101, b"", {}), errors.BadAnswer),
     ],
 )
-def test_every_broken_answer_is_an_error_of_ours(
-    ask: Ask, answer: Any, kind: type[errors.RefaugError], said: str
-) -> None:
+def test_every_broken_answer_is_an_error_of_ours(ask: Ask, answer: Any, kind: type[errors.RefaugError]) -> None:
     with scripted([answer]) as server:
-        with pytest.raises(kind, match=said) as caught:
+        with pytest.raises(kind) as caught:
             ask(server.url, health(), retry=NO_RETRY)
         assert caught.value.request_id == server.requests[0].headers["x-request-id"]
 

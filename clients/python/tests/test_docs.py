@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import json
 import os
 import pkgutil
 import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
-from pages import ROOT, Block, Page, blocks, matches, require_names
+from pages import PAGES_URL, ROOT, Block, Page, blocks, matches, require_names
 from servers import Served
 
 import refaug_client
@@ -51,6 +53,16 @@ def test_every_block_of_the_page_does_what_it_shows(
         monkeypatch.setenv("NUMBA_CACHE_DIR", "")  # what was compiled beside the code, not anew for a home
     assert Page(page, tmp_path, url).run().held >= 4
     assert home_of_the_pages.exists()
+
+
+def test_the_notebook_of_training_runs(url: str) -> None:
+    notebook, names = json.loads((ROOT / "examples/notebooks/training.ipynb").read_text("utf-8")), dict[str, Any]()
+    code = ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    for source in code:
+        exec(source.replace(PAGES_URL, url), names)
+    assert (len(code), names["train"].purpose, names["test"].purpose) == (4, "train", "test")
+    names["reward"].close()
+    names["refaug"].close()
 
 
 def test_the_block_of_the_main_page_does_what_it_shows(

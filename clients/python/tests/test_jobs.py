@@ -6,11 +6,10 @@ import asyncio
 import json
 import threading
 import time
-from collections.abc import Iterator
 from typing import Any, Optional
 
 import pytest
-from kinds import KINDS, Opened
+from kinds import Opened
 from refusals import refusing
 from scripted import DROP, Asked, Said, ok, page, problem, scripted
 from servers import Served
@@ -36,13 +35,6 @@ WAIT_S = 60.0
 ID = "01k0v6n7fvwgxp5wp2x3w7d39t"
 QUICK = Retry(first_s=0.001, most_s=0.01)
 DIALOGUE = {"turns": [{"text": "Where do you buy tea?"}, {"text": "At the market."}, {"text": "Thanks."}]}
-
-
-@pytest.fixture(params=KINDS)
-def opened(request: pytest.FixtureRequest) -> Iterator[Opened]:
-    made = Opened(request.param)
-    yield made
-    made.close()
 
 
 # ── out of a stream ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -371,7 +363,7 @@ def test_closing_the_client_ends_a_wait() -> None:
 
         closer = threading.Thread(target=close)
         closer.start()
-        with pytest.raises((Usage, ConnectionLost), match="closed"):
+        with refusing((Usage, ConnectionLost)):
             client.jobs.wait(ID)
         closer.join()
 

@@ -16,7 +16,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -26,11 +25,10 @@ from known_items import ITEMS
 from refusals import refusing
 from servers import ROOT, Served
 
-from refaug_client import AsyncClient, CannotConnect, Client, JobFailed, NotFound, NotStarted, Usage, _local
+from refaug_client import AsyncClient, CannotConnect, Client, JobFailed, NotStarted, Usage, _local
 from refaug_client._local import ServerStart, find_command
 
 DEADLINE_S = 120.0
-REPLIES = [item["replies"]["a"] for item in ITEMS]
 GIVEN = [
     {"id": item["id"], "references": [*item["references"], {"text": "we like red boats", "weight": 0.5}]}
     for item in ITEMS
@@ -148,14 +146,6 @@ def test_it_lives_and_is_ready(either: Client) -> None:
     assert "refaug_web_processes" in either.server_metrics()
 
 
-def test_references_come_in_the_order_sent(either: Client) -> None:
-    found = either.references(ITEMS, settings={"k": 4})
-    assert [item.id for item in found] == [item["id"] for item in ITEMS]
-    assert [item.references[0].text for item in found] == [item["references"][0] for item in ITEMS]
-    assert found.versions.index is not None
-    assert found.versions.index.startswith("chat@")
-
-
 @pytest.mark.parametrize("references", ["given", "find"])
 def test_scores_are_the_same_whichever_way_they_come(over_http: Client, local: Client, references: str) -> None:
     items = [{**item, **given} for item, given in zip(ITEMS, GIVEN)]
@@ -173,20 +163,6 @@ def test_scores_are_the_same_whichever_way_they_come(over_http: Client, local: C
                 assert ours[metric][system].replies == pytest.approx(theirs[metric][system].replies, abs=1e-6)
 
 
-def test_a_set_is_frozen_scored_against_and_downloaded(either: Client, tmp_path: Path) -> None:
-    frozen = either.sets.freeze(GIVEN, purpose="test", references="given")
-    assert frozen.id in [one.id for one in either.sets.list()]
-    scores = either.sets.score(frozen.id, REPLIES, items=[item["id"] for item in ITEMS], metric="delta-bleu")
-    alone = either.sets.score(frozen.id, REPLIES[3:4], items=["d3"], metric="delta-bleu")
-    assert len(scores.replies) == len(ITEMS)
-    assert alone.replies == scores.replies[3:4]
-    file = either.sets.download(frozen.id, to=tmp_path / "set.jsonl", format="jsonl")
-    lines = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
-    assert [line["id"] for line in lines if "references" in line and "id" in line][-len(ITEMS) :] == [
-        item["id"] for item in ITEMS
-    ]
-
-
 def test_jobs_run_and_end(either: Client) -> None:
     job = either.jobs.start("gc", artefact="index", name="chat")
     assert either.jobs.wait(job.id).state == "done"
@@ -194,23 +170,6 @@ def test_jobs_run_and_end(either: Client) -> None:
     lost = either.jobs.start("gc", artefact="index", name="nobody")
     with refusing(JobFailed, "nobody"):
         either.jobs.wait(lost.id)
-
-
-def test_what_is_not_there_is_not_found(either: Client) -> None:
-    with pytest.raises(NotFound) as caught:
-        either.sets.get("0123456789abcdef")
-    assert caught.value.request_id
-
-
-def test_threads_share_a_client(either: Client) -> None:
-    expected = either.score(ITEMS[:1], metric="bleu", references="given")["bleu"]["a"].replies
-    with ThreadPoolExecutor(8) as threads:
-        found = list(
-            threads.map(
-                lambda _: either.score(ITEMS[:1], metric="bleu", references="given")["bleu"]["a"].replies, range(32)
-            )
-        )
-    assert found == [expected] * 32
 
 
 def test_a_pickled_client_speaks_to_the_same_server(either: Client) -> None:

@@ -109,24 +109,23 @@ def test_models_are_frozen_equal_by_value_and_can_be_pickled() -> None:
         ({"items": "2"}, "Scores.items"),
         ({"items": True}, "Scores.items"),
         ({"warnings": [None]}, "Scores.warnings"),
-        ({"resampling": {"draws": 1, "confidence": "high"}}, "confidence: a number, and not a text"),
+        ({"resampling": {"draws": 1, "confidence": "high"}}, "confidence"),
         (
             {"scores": [{**METRIC, "systems": {"a": {"corpus": "0.5"}}}]},
             "MetricScores.systems",
         ),
-        ({"scores": [{**METRIC, "higher_is_better": 1}]}, "true or false, and not a number"),
+        ({"scores": [{**METRIC, "higher_is_better": 1}]}, "higher_is_better"),
     ],
 )
 def test_a_value_of_another_kind_is_refused_with_its_place(changed: dict[str, Any], said: str) -> None:
-    with pytest.raises(TypeError, match="Scores") as caught:
+    with refusing(TypeError, "Scores", said):
         scores(**changed)
-    assert said in str(caught.value)
 
 
 def test_what_is_missing_is_named_and_what_may_be_missing_is_none() -> None:
-    with pytest.raises(KeyError, match="Health has no 'version'"):
+    with refusing(KeyError, "Health", "'version'"):
         Health.of({"status": "ok"})
-    with pytest.raises(TypeError, match="an object, and not a list"):
+    with refusing(TypeError, "list"):
         Health.of([])
     assert Reference.of({"text": "a", "source": "gold"}).rank is None
 
@@ -169,29 +168,29 @@ def test_single_replies_are_a_sequence_like_any_other() -> None:
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        (7, "a list, and not a number"),
-        ([7], "ReplyScore: an object, and not a number"),
-        ([{"id": "d1", "score": "0.5"}], "a number, and not a text"),
-        ([{"id": "d1", "score": True}], "a number, and not true or false"),
-        ([{"id": None, "score": 0.5}], "ReplyScore.id: a text, and not null"),
+        (7, "number"),
+        ([7], "ReplyScore"),
+        ([{"id": "d1", "score": "0.5"}], "details"),
+        ([{"id": "d1", "score": True}], "details"),
+        ([{"id": None, "score": 0.5}], "ReplyScore.id"),
     ],
 )
 def test_single_replies_are_checked_when_they_come(wrong: Any, said: str) -> None:
-    with pytest.raises(TypeError, match=said):
+    with refusing(TypeError, said):
         SystemScores.of({**SYSTEM, "replies": wrong})
-    with pytest.raises(KeyError, match="no 'score'"):
+    with refusing(KeyError, "'score'"):
         SystemScores.of({**SYSTEM, "replies": [{"id": "d1"}]})
 
 
 def test_a_model_is_made_by_place_or_name_with_everything_that_it_needs() -> None:
     assert Health("ok", version="1") == Health(status="ok", version="1")
     for given, named, said in [
-        (("ok",), {}, "no value for 'version'"),
-        (("ok", "1", "2"), {}, "2 fields, and 3 values"),
-        (("ok",), {"status": "ok"}, "'status' is no field of it, or given twice"),
-        (("ok", "1"), {"mood": "good"}, "'mood' is no field"),
+        (("ok",), {}, "'version'"),
+        (("ok", "1", "2"), {}, "2 fields"),
+        (("ok",), {"status": "ok"}, "'status'"),
+        (("ok", "1"), {"mood": "good"}, "'mood'"),
     ]:
-        with pytest.raises(TypeError, match=said):
+        with refusing(TypeError, said):
             Health(*given, **named)  # type: ignore[arg-type]
     with pytest.raises(dataclasses.FrozenInstanceError):
         del Health("ok", "1").status
@@ -216,9 +215,9 @@ def test_several_metrics_or_systems_have_to_be_named() -> None:
 
 
 def test_names_that_are_not_there_are_told_with_those_that_are() -> None:
-    with pytest.raises(KeyError, match=r"chrf.*there are: bleu"):
+    with refusing(KeyError, "chrf", "bleu"):
         scores()["chrf"]
-    with pytest.raises(KeyError, match=r"b.*there are: a"):
+    with refusing(KeyError, "'b'", "a"):
         scores()["bleu"]["b"]
 
 
@@ -226,7 +225,7 @@ def test_a_metric_asked_for_twice_is_told_apart_by_what_was_asked() -> None:
     found = scores(scores=[{**METRIC, "signature": "n:2"}, {**METRIC, "signature": "n:4"}])
     found.__dict__["_asked"] = ("bleu:n=2", "bleu:n=4")
     assert [found["bleu:n=2"].signature, found["bleu:n=4"].signature] == ["n:2", "n:4"]
-    with pytest.raises(KeyError, match="there are: bleu:n=2, bleu:n=4"):
+    with refusing(KeyError, "bleu:n=2, bleu:n=4"):
         found["bleu"]
 
 

@@ -16,7 +16,7 @@ import pytest
 from refusals import refusing
 from scripted import Asked, Said, ok, problem, scripted
 
-from refaug_client import Client, NoKey, NoScore, Unavailable, Usage, WrongPurpose
+from refaug_client import Client, NoKey, NoScore, TooManyCopies, Unavailable, Usage, WrongPurpose
 from refaug_client._scorer.rewards import Reward, RewardCounts
 from refaug_client.integrations.trl import RewardFunction, reply_of
 
@@ -102,30 +102,23 @@ def test_a_reward_can_be_handed_to_another_process(client: Client, sets: dict[st
 
 def test_an_unknown_item_is_an_error_even_where_rewards_are_masked(client: Client, sets: dict[str, str]) -> None:
     with client.reward(reference_set=sets["train"], on_unavailable="mask") as reward:
-        with pytest.raises(Exception, match="nowhere"):
+        with refusing(Exception, "nowhere"):
             reward(["tea", "tea"], items=["d0", "nowhere"])
         assert reward.counts == RewardCounts(asked=2, scored=1, failed=1)
 
 
-@pytest.mark.parametrize(
-    ("replies", "items"), [("tea", ["d0"]), (["tea"], "d0"), (["tea"], []), ([3], ["d0"]), (["tea"], [0])]
-)
-def test_what_is_no_list_of_texts_is_refused(client: Client, sets: dict[str, str], replies: Any, items: Any) -> None:
-    with client.reward(reference_set=sets["train"]) as reward, pytest.raises(Usage):
-        reward(replies, items=items)
-
-
-def own_threads() -> list[str]:
-    return [one.name for one in threading.enumerate() if one.name.startswith("refaug-")]
+def own_threads() -> set[threading.Thread]:
+    return {one for one in threading.enumerate() if one.name.startswith("refaug-")}
 
 
 # ── purposes ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_set_for_testing_is_refused(client: Client, sets: dict[str, str]) -> None:
-    with pytest.raises(WrongPurpose, match=sets["test"]):
+    before = own_threads()
+    with refusing(WrongPurpose, sets["test"]):
         client.reward(reference_set=sets["test"])
-    assert own_threads() == []
+    assert own_threads() <= before
 
 
 def test_an_override_goes_into_the_signature_and_the_repr(client: Client, sets: dict[str, str]) -> None:
@@ -144,7 +137,7 @@ def test_there_is_nothing_to_override_at_a_set_for_training(client: Client, sets
 
 
 def test_a_set_for_validation_gives_a_warning_that_points_at_the_caller(client: Client, sets: dict[str, str]) -> None:
-    with pytest.warns(UserWarning, match="cannot be selected by it") as caught:
+    with pytest.warns(UserWarning, match="cannot be chosen by it") as caught:
         reward = client.reward(reference_set=sets["validation"])
     assert [one.filename for one in caught] == [__file__]
     assert "purpose-override" not in reward.signature
@@ -205,23 +198,11 @@ def test_a_reply_without_a_score_is_named_or_masked() -> None:
 
 
 def test_there_is_no_reward_without_a_server_and_none_is_left_behind() -> None:
+    before = own_threads()
     with scripted([problem(503, retry_after=0)]) as server, Client(server.url, retry=0) as client:
         with pytest.raises(Unavailable):
             client.reward(reference_set="s1", on_unavailable="mask")
-        assert own_threads() == []
-
-
-def test_rewards_can_be_asked_for_from_several_threads() -> None:
-    with rewarding(answering()) as reward:
-        threads = [
-            threading.Thread(target=lambda n=n: reward([f"tea {n} {m}" for m in range(5)], items=["a"] * 5))
-            for n in range(8)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert reward.counts == RewardCounts(asked=40, scored=40)
+        assert own_threads() <= before
 
 
 # ── as TRL calls it ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -365,3 +346,30 @@ def test_a_set_that_holds_parrots_is_warned_of_with_the_command_that_helps() -> 
 
     with pytest.warns(UserWarning, match=r"\(parrot:rated\).*refaug sets derive s1 --parrot off"), rewarding(answers):
         pass
+
+
+def test_training_ends_once_copies_are_frequent_among_the_last_replies(client: Client, prompts: str) -> None:
+    copy, good = [COPIES[0]], [COPIES[1]]
+    ids = [COPIED_IDS[0]], [COPIED_IDS[1]]
+    with client.reward(reference_set=prompts, metric="delta-bleu", on_copy="zero", stop_at_copies=0.1) as reward:
+        reward(copy * 25, items=ids[0] * 25)  # all copies, but too few replies to say so
+        reward(good * 231, items=ids[1] * 231)  # 25 of 256 are no more than a tenth
+        function = RewardFunction(reward)
+        reward(good * 24, items=ids[1] * 24)  # the first copies are no longer among the last 256
+        for _ in range(24):
+            assert function(["?"], copy, item=ids[0]) == [0.0]
+        assert function(["?"], good, item=ids[1]) == [reward(good, items=ids[1])[0]]
+        assert function(["?"], copy, item=ids[0]) == [0.0]  # 25 again
+        with refusing(TooManyCopies, "26 of the last 256", "stop_at_copies=0.1"):
+            function(["?"], copy, item=ids[0])
+        with refusing(TooManyCopies, "26 of the last 256"):
+            reward(good, items=ids[1])  # no reward follows
+        assert reward.counts.copied == 25 + 24 + 2
+        with pickle.loads(pickle.dumps(reward)) as again:
+            assert again(copy, items=ids[0]) == [0.0]  # another process counts its own
+
+
+@pytest.mark.parametrize("share", [0, 1, 10, -0.5])
+def test_a_share_that_is_none_is_refused(client: Client, prompts: str, share: float) -> None:
+    with refusing(Usage, f"stop_at_copies={share!r}"):
+        client.reward(reference_set=prompts, metric="delta-bleu", stop_at_copies=share)

@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-import multiprocessing
 import os
 import pickle
 import signal
-import socket
 import statistics
 import subprocess
 import sys
@@ -25,13 +23,11 @@ import httpx
 import pytest
 from refusals import refusing
 from scripted import DROP, Asked, Scripted, ok, page, problem, scripted
-from servers import Served
 
 from refaug_client import (
     AsyncClient,
     BadAnswer,
     BadInput,
-    CannotConnect,
     Client,
     ConnectionLost,
     NoKey,
@@ -45,7 +41,6 @@ from refaug_client import (
     Withdrawn,
     WrongPurpose,
 )
-from refaug_client._scorer.scorer import Scorer
 
 SET = "abcdef0123456789"
 QUICK = Retry(tries=2, first_s=0.001, most_s=0.01)
@@ -187,6 +182,7 @@ def test_an_unknown_item_fails_alone(url: str, sets: dict[str, str]) -> None:
         assert None not in known
         assert bad.outcome.scores == [known[0], None, known[2]]
         assert [source == "failed" for source in bad.outcome.sources] == [False, True, False]
+        assert repr(good.outcome) == f"Outcome(3 replies, sources={good.outcome.counts()}, tag=None)"
         assert after.result() == known[1:2]
         assert scorer.counts.failed == 1
 
@@ -960,26 +956,6 @@ def test_every_reply_has_one_outcome_while_the_server_comes_and_goes(capsys: pyt
     capsys.readouterr()
 
 
-@pytest.mark.slow
-def test_every_reply_has_one_outcome_while_a_server_of_processes_is_killed(
-    server: Served, url: str, sets: dict[str, str]
-) -> None:
-    with Client(url) as client:
-        scorer = client.scorer(reference_set=sets["validation"], max_wait_s=120, batch=8)
-        pending = []
-        for step in range(300):
-            if step == 100:
-                scorer._waiter.wait(pending[50]._submission, 60)
-                assert len(server.kill("web")) >= 1
-            pending.append(scorer.submit([f"we like red boats {step}", "tea"], items=["d1", f"d{step % 12}"], tag=step))
-        collected = scorer.drain(180)
-        assert [one.tag for one in collected] == list(range(300))
-        known = scorer([f"we like red boats {step}" for step in range(300)], items=["d1"] * 300)
-        assert [one.result()[0] for one in collected] == known
-        assert scorer.counts.scored == 900
-        assert scorer.counts.retries >= 1
-
-
 def test_close_fails_what_is_left_and_keeps_what_is_known() -> None:
     gate = Gate()
     with scripted(gate) as server:
@@ -1027,39 +1003,6 @@ def test_an_error_in_the_block_does_not_wait_for_scores() -> None:
         gate.open.set()
 
 
-def test_forked_child_starts_empty_and_leaves_the_parents_replies() -> None:
-    gate = Gate()
-
-    def answer(asked: Asked) -> Any:
-        return gate(asked) if "slow" in asked.json["replies"]["model"] else scores(asked)
-
-    with scripted(answer) as server, Client(server.url) as client:
-        scorer = client.scorer(reference_set=SET, cache="memory")
-        assert scorer(["tea"], items=["d1"]) == scored(["tea"], ["d1"])
-        slow = scorer.submit(["slow"], items=["d1"])
-        server.until(2)
-        child = os.fork()
-        if child == 0:  # pragma: no cover
-            code = 1
-            try:
-                assert scorer.counts.submitted == 0
-                assert list(scorer.collect()) == []
-                with refusing(Usage):
-                    slow.result(5)
-                mine = scorer.submit(["tea", "child"], items=["d1", "d1"])
-                assert mine.result(30) == scored(["tea", "child"], ["d1", "d1"])
-                assert mine.outcome.sources == ["cache", "server"]
-                assert scorer.drain(5) == []
-                scorer.close()
-                code = 0
-            finally:
-                os._exit(code)
-        assert os.waitpid(child, 0)[1] == 0
-        gate.open.set()
-        assert slow.result(30) == scored(["slow"], ["d1"])
-        assert scorer.counts.submitted == 2
-
-
 def test_a_child_that_is_forked_while_threads_work_never_hangs() -> None:
     with scripted(scores) as server, Client(server.url) as client:
         scorer = client.scorer(reference_set=SET, batch=4)
@@ -1076,31 +1019,6 @@ def test_a_child_that_is_forked_while_threads_work_never_hangs() -> None:
                     os._exit(code)
             assert os.waitpid(child, 0)[1] == 0
         assert len(scorer.drain(30)) == 200
-
-
-def _in_a_worker(scorer: Scorer, given: Any, found: Any) -> None:
-    found.put(scorer([given], items=["d1"]))
-    scorer.close()
-
-
-@pytest.mark.parametrize("method", ["spawn", "forkserver"])
-def test_a_scorer_travels_to_a_worker_as_its_settings(method: str, tmp_path: Path) -> None:
-    with scripted(scores) as server, Client(server.url, key="secret") as client:
-        scorer = client.scorer(
-            reference_set=SET, cache=tmp_path / "scores.sqlite", metric="bleu", on_unavailable="skip"
-        )
-        context = multiprocessing.get_context(method)
-        found = context.Queue()
-        worker = context.Process(target=_in_a_worker, args=(scorer, "tea", found))
-        worker.start()
-        assert found.get(timeout=60) == scored(["tea"], ["d1"])
-        worker.join()
-        assert server.requests[-1].headers["authorization"] == "Bearer secret"
-        assert scorer(["tea"], items=["d1"]) == scored(["tea"], ["d1"])
-        assert scorer.counts.from_cache == 1
-        again = pickle.loads(pickle.dumps(scorer))
-        assert (again.metric, again.on_unavailable, again.counts.submitted) == ("bleu", "skip", 0)
-        again.close()
 
 
 def test_a_handed_in_http_client_is_used_and_does_not_travel() -> None:
@@ -1188,72 +1106,6 @@ def test_what_nobody_collects_is_said(caplog: pytest.LogCaptureFixture) -> None:
         with caplog.at_level(logging.WARNING):
             assert len(scorer.drain(30)) == 60
     assert caplog.text.count("nobody collects") == 1
-
-
-_LOOP = """
-import sys, threading
-from refaug_client import Client
-client = Client(sys.argv[1])
-scorer = client.scorer(reference_set="abcdef0123456789", exit_wait_s=float(sys.argv[2]), cache=sys.argv[4])
-scorer.submit(["tea"], items=["d1"])
-print("submitted", flush=True)
-if sys.argv[3] == "wait":
-    scorer.drain()
-if sys.argv[3] == "fail":
-    raise SystemError("of the training")
-"""
-
-
-def started(url: str, exit_wait_s: float, what: str, cache: Path) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", _LOOP, url, str(exit_wait_s), what, str(cache)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
-def test_ctrl_c_ends_a_program_at_once_while_scores_are_waited_for(tmp_path: Path) -> None:
-    gate = Gate()
-    with scripted(gate) as server:
-        program = started(server.url, 1_000, "wait", tmp_path / "scores.sqlite")
-        assert program.stdout is not None
-        assert program.stdout.readline() == "submitted\n"
-        server.until(1)
-        program.send_signal(signal.SIGINT)
-        _, said = program.communicate(timeout=60)
-        assert program.returncode == -signal.SIGINT
-        assert said.count("KeyboardInterrupt") == 1
-        assert "Exception ignored" not in said
-        gate.open.set()
-
-
-def test_a_program_that_ends_lets_in_what_is_on_its_way_but_not_for_ever(tmp_path: Path) -> None:
-    gate = Gate()
-    with scripted(gate) as server:
-        ending = started(server.url, 1_000, "end", tmp_path / "scores.sqlite")
-        server.until(1)
-        gate.open.set()
-        assert ending.communicate(timeout=60) == ("submitted\n", "")
-        assert ending.returncode == 0
-        with Client(server.url) as client:
-            scorer = client.scorer(reference_set=SET, cache=tmp_path / "scores.sqlite")
-            assert scorer(["tea"], items=["d1"]) == scored(["tea"], ["d1"])
-            assert scorer.counts.from_cache == 1  # the program had it before it ended
-        gate.open.clear()
-        for wait_s, what, code in ((0.05, "end", 0), (1_000, "fail", 1)):
-            program = started(server.url, wait_s, what, tmp_path / f"{what}.sqlite")
-            _, said = program.communicate(timeout=60)
-            assert program.returncode == code, said
-            assert ("SystemError: of the training" in said) == (what == "fail")
-        gate.open.set()
-
-
-def test_nobody_there_is_an_error_that_says_so() -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        with Client(f"http://127.0.0.1:{taken.getsockname()[1]}", retry=0) as client:
-            scorer = client.scorer(reference_set=SET)
-            with refusing(CannotConnect):
-                scorer(["tea"], items=["d1"])
-            with pytest.raises(CannotConnect):
-                _ = scorer.signature
 
 
 def test_what_it_says_of_itself() -> None:

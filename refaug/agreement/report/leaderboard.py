@@ -132,7 +132,7 @@ class MetricBoard:
             ],
             sections=[
                 Section(title="Board", anchor="board", tables=[board]),
-                Section(title="What it stands on", anchor="basis", tables=further),
+                Section(title="What it is made from", anchor="basis", tables=further),
             ],
             warnings=self.agreement.warnings,
         )

@@ -460,8 +460,6 @@ def _correlation_line(common: _CsvLine, statistic: str, correlation: Correlation
     return replace(line, n=correlation.n, note=correlation.why)
 
 
-__all__ = ["as_csv", "as_latex", "require_folder", "write_report"]
-
 PAGE: Final = "report.html"
 
 

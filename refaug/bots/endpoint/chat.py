@@ -60,20 +60,15 @@ class ChatAnswer:
     is_stored: bool = False  # whether it was read from the store
     ms: float | None = field(default=None, compare=False)  # from sending the try that succeeded to the whole answer
 
+    @property
+    def version(self) -> str:
+        """The model with its fingerprint."""
+        return f"{self.model} {self.fingerprint}".strip()
+
     def as_json(self) -> dict[str, Any]:
         """Return the answer as it is stored."""
-        return {
-            "text": self.text,
-            "finish": self.finish,
-            "model": self.model,
-            "refusal": self.refusal,
-            "calls_tools": self.calls_tools,
-            "fingerprint": self.fingerprint,
-            "prompt_tokens": self.prompt_tokens,
-            "answer_tokens": self.answer_tokens,
-            "tokens": [[token.text, token.logprob, token.alternatives] for token in self.tokens],
-            "ms": self.ms,
-        }
+        content = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "is_stored"}
+        return {**content, "tokens": [[token.text, token.logprob, token.alternatives] for token in self.tokens]}
 
     @classmethod
     def of_json(cls, fields: dict[str, Any]) -> ChatAnswer:

@@ -223,22 +223,8 @@ _TURNS_FIELDS: Final = (
     "patience_s",
     "max_answer_bytes",
 )
-_FIELDS: Final = (
-    "url",
-    "model",
-    "key_env",
-    "key_header",
-    "concurrency",
-    "timeout_s",
-    "tries",
-    "patience_s",
-    "max_answer_bytes",
-    "max_tokens_field",
-    "omit",
-    "parameters",
-    "price",
-    "budget",
-)
+_OF_CHATS: Final = ("max_tokens_field", "omit", "parameters", "price", "budget")
+_FIELDS: Final = ("url", "model", *_TURNS_FIELDS[1:], *_OF_CHATS)
 
 
 def _checked_url(reader: FieldReader) -> str:

@@ -38,6 +38,10 @@ class StoredBot:
         check_fields(fields, f"bot {name}")
         return cls(name=name, fields=orjson.loads(content))
 
+    def as_json(self) -> dict[str, object]:
+        """Return the bot as commands and the service show it."""
+        return {"name": self.name, "kind": self.kind, "sha256": self.sha256, "specification": dict(self.fields)}
+
     @property
     def kind(self) -> str:
         """The kind, such as `openai`."""
@@ -117,4 +121,4 @@ def _canonical(name: str, fields: Mapping[str, Any]) -> bytes:
     try:
         return orjson.dumps(dict(fields), option=orjson.OPT_SORT_KEYS)
     except (orjson.JSONEncodeError, TypeError, RecursionError) as error:
-        raise BadInput(f"bot {name}: no JSON: {error}", remedy="texts, numbers, lists, objects") from error
+        raise BadInput(f"bot {name}: not JSON: {error}", remedy="texts, numbers, lists, objects") from error

@@ -3,6 +3,6 @@
 The main names:
 
 - `artefacts.list_command` and its siblings: `refaug artefacts list|show|publish|rollback|gc|remove|verify`
-- `transfer.export_command`, `transfer.import_command`: one version as one file
+- `stores.export_command`, `stores.import_command`: one version as one file
 - `stores.push_command`, `stores.fetch_command`: a store that several machines share.
 """

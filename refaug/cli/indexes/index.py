@@ -109,18 +109,17 @@ def build_command(context: typer.Context, *, order: BuildIndex, as_json: output.
 
 @with_options
 def encode_command(context: typer.Context, *, order: EncodeIndex, as_json: output.JsonFlag = False) -> None:
-    """Encode all utterances and responses of an index, and keep their sentence vectors; kept ones stay."""
-    from refaug.indexer.vectors.encoder_vectors import encode_index  # noqa: PLC0415  compiles
-    from refaug.scoring.home.indexes import cores, places_of  # noqa: PLC0415
+    """Encode all utterances and responses of an index, and keep their vectors; kept ones stay."""
+    from refaug.scoring.home.indexes import cores  # noqa: PLC0415  compiles
+    from refaug.scoring.home.kept_states import keep_vectors  # noqa: PLC0415
 
+    threads = order.threads or cores()
     with display_progress(quiet=context.obj.quiet) as progress:
-        encoded = encode_index(
-            places_of(context.obj), order.index, order.encoder, progress, threads=order.threads or cores()
-        )
+        kept = asdict(keep_vectors(context.obj, order.index, order.encoder, order.rater, progress, threads=threads))
     if as_json:
-        output.print_json(asdict(encoded))
+        output.print_json(kept)
     else:
-        output.print_facts(f"index {encoded.index}, encoder {encoded.encoder}", asdict(encoded))
+        output.print_facts(f"index {kept['index']}", kept)
 
 
 def check_command(

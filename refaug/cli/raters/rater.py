@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
     from refaug.agreement.records import AgreementRow, MeanRow
     from refaug.core.records import Item
     from refaug.metrics.statistics.resampling import Estimate
-    from refaug.rater.nn.negative_samples import HardNegative, HardNegatives
+    from refaug.rater.nn.build import HardNegatives
     from refaug.scoring.items import BadItem
 
 # ── `refaug agreement rater`: agreement of a rater's ratings with people's ────────────────────────────────────────────
@@ -348,13 +350,16 @@ def negatives_command(
     are.
     """
     from refaug.logs.pairs import SharedSettings  # noqa: PLC0415
-    from refaug.rater.nn.build import PRESETS, RaterOrder  # noqa: PLC0415  torch
-    from refaug.rater.nn.model import RaterConfig  # noqa: PLC0415
-    from refaug.rater.nn.negative_samples import hard_negatives  # noqa: PLC0415
+    from refaug.rater.nn.build import (  # noqa: PLC0415  torch
+        PRESETS,
+        RaterOrder,
+        hard_negatives,
+    )
+    from refaug.rater.nn.sizes import RaterConfig  # noqa: PLC0415
     from refaug.rater.training.examples import ExampleSettings  # noqa: PLC0415
     from refaug.rater.training.loop import TrainConfig  # noqa: PLC0415
     from refaug.scoring.home.indexes import cores  # noqa: PLC0415
-    from refaug.scoring.home.piece_vectors import learn_piece_vectors  # noqa: PLC0415
+    from refaug.scoring.home.torch_networks import learn_piece_vectors  # noqa: PLC0415
 
     if preset not in PRESETS:
         raise Usage(f"there is no preset {preset!r}", remedy=f"one of: {', '.join(PRESETS)}")
@@ -377,21 +382,12 @@ def negatives_command(
     if as_json:
         print_json(
             {
-                "negatives": [_as_json(negative) for negative in negatives.negatives],
+                "negatives": list(map(asdict, negatives.negatives)),
                 "without_partner": negatives.without_partner,
             }
         )
     else:
         _print(negatives)
-
-
-def _as_json(negative: HardNegative) -> dict[str, str]:
-    return {
-        "utterance": negative.utterance,
-        "response": negative.response,
-        "hard": negative.hard,
-        "answered": negative.answered,
-    }
 
 
 def _print(negatives: HardNegatives) -> None:
@@ -424,29 +420,16 @@ _KIND: Final = "rater"
 @with_options
 def train_command(context: typer.Context, *, options: TrainRater, as_json: JsonFlag = False) -> None:
     """Train a rater on logs; stopped, the same command goes on where it was."""
-    from refaug.rater.stored_raters import train_any_rater  # noqa: PLC0415  torch
+    from refaug.rater.trainings import train_any_rater  # noqa: PLC0415  torch
     from refaug.scoring.home.indexes import cores  # noqa: PLC0415  compiles
     from refaug.scoring.home.networks import rater_places  # noqa: PLC0415
-    from refaug.scoring.home.piece_vectors import learn_piece_vectors  # noqa: PLC0415
+    from refaug.scoring.home.torch_networks import learn_piece_vectors  # noqa: PLC0415
 
     places, order = rater_places(context.obj), options.order(threads=options.threads or cores())
     with connected(options.on) as cluster:
-        run_training(
-            context.obj,
-            _KIND,
-            lambda progress, on_now, on_epoch: train_any_rater(
-                places,
-                order,
-                progress,
-                on_now,
-                on_epoch,
-                learn_vectors=learn_piece_vectors,
-                illustrate=_illustrate,
-                again=options.again,
-                cluster=cluster,
-            ),
-            as_json=as_json,
-        )
+        shared: dict[str, Any] = {"learn_vectors": learn_piece_vectors, "illustrate": _illustrate, "cluster": cluster}
+        train = partial(train_any_rater, places, order, again=options.again, **shared)
+        run_training(context.obj, _KIND, train, as_json=as_json)
 
 
 def resume_command(context: typer.Context, name: NameArgument, on: OnOption = None, as_json: JsonFlag = False) -> None:
@@ -454,27 +437,14 @@ def resume_command(context: typer.Context, name: NameArgument, on: OnOption = No
 
     It may go on on a cluster, with the number of workers that it was started with, or without one.
     """
-    from refaug.rater.stored_raters import resume_any_rater  # noqa: PLC0415  torch
+    from refaug.rater.trainings import resume_any_rater  # noqa: PLC0415  torch
     from refaug.scoring.home.networks import rater_places  # noqa: PLC0415
-    from refaug.scoring.home.piece_vectors import learn_piece_vectors  # noqa: PLC0415
+    from refaug.scoring.home.torch_networks import learn_piece_vectors  # noqa: PLC0415
 
     places = rater_places(context.obj)
     with connected(on) as cluster:
-        run_training(
-            context.obj,
-            _KIND,
-            lambda progress, on_now, on_epoch: resume_any_rater(
-                places,
-                name,
-                progress,
-                on_now,
-                on_epoch,
-                learn_vectors=learn_piece_vectors,
-                illustrate=_illustrate,
-                cluster=cluster,
-            ),
-            as_json=as_json,
-        )
+        shared: dict[str, Any] = {"learn_vectors": learn_piece_vectors, "illustrate": _illustrate, "cluster": cluster}
+        run_training(context.obj, _KIND, partial(resume_any_rater, places, name, **shared), as_json=as_json)
 
 
 def _illustrate(report: Mapping[str, Any]) -> Mapping[str, bytes]:

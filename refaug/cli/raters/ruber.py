@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
@@ -36,37 +37,23 @@ def train_command(context: typer.Context, *, options: TrainRuber, as_json: JsonF
     """Train a ruber on all pairs of logs; stopped, the same command goes on where it was."""
     from refaug.rater.ruber.build import train_ruber  # noqa: PLC0415  torch
     from refaug.scoring.home.indexes import cores  # noqa: PLC0415  compiles
-    from refaug.scoring.home.networks import ruber_places  # noqa: PLC0415
-    from refaug.scoring.home.piece_vectors import learn_piece_vectors  # noqa: PLC0415
+    from refaug.scoring.home.torch_networks import learn_piece_vectors, ruber_places  # noqa: PLC0415
 
     places, order = ruber_places(context.obj), options.order(threads=options.threads or cores())
-    run_training(
-        context.obj,
-        _KIND,
-        lambda progress, on_now, on_epoch: train_ruber(
-            places, order, progress, on_now, on_epoch, learn_vectors=learn_piece_vectors, again=options.again
-        ),
-        as_json=as_json,
-    )
+    train = partial(train_ruber, places, order, learn_vectors=learn_piece_vectors, again=options.again)
+    run_training(context.obj, _KIND, train, as_json=as_json)
 
 
 def resume_command(context: typer.Context, name: NameArgument, as_json: JsonFlag = False) -> None:
     """Go on with a training that was stopped, with the settings that it was started with."""
     from refaug.rater.ruber.build import RuberOrder, train_ruber  # noqa: PLC0415  torch
     from refaug.rater.training.order import interrupted_order  # noqa: PLC0415
-    from refaug.scoring.home.networks import ruber_places  # noqa: PLC0415
-    from refaug.scoring.home.piece_vectors import learn_piece_vectors  # noqa: PLC0415
+    from refaug.scoring.home.torch_networks import learn_piece_vectors, ruber_places  # noqa: PLC0415
 
     places = ruber_places(context.obj)
     order = interrupted_order(places, RuberOrder, name)
-    run_training(
-        context.obj,
-        _KIND,
-        lambda progress, on_now, on_epoch: train_ruber(
-            places, order, progress, on_now, on_epoch, learn_vectors=learn_piece_vectors, again=True
-        ),
-        as_json=as_json,
-    )
+    train = partial(train_ruber, places, order, learn_vectors=learn_piece_vectors, again=True)
+    run_training(context.obj, _KIND, train, as_json=as_json)
 
 
 # ── Scoring ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -88,7 +75,7 @@ def score_command(
     as_json: JsonFlag = False,
 ) -> None:
     """How related replies are to an utterance, from 0 to 1: given by hand, or those of a test file."""
-    from refaug.scoring.home.networks import open_ruber  # noqa: PLC0415  torch
+    from refaug.scoring.home.torch_networks import open_ruber  # noqa: PLC0415  torch
 
     if items is not None:
         if utterance is not None:

@@ -120,7 +120,7 @@ def compare_command(
         for warning in comparison.warnings:
             progress.warn(warning)
     if html is not None:
-        from refaug.scoring.comparison.report.page import page  # noqa: PLC0415  jinja2
+        from refaug.scoring.comparison.page import page  # noqa: PLC0415  jinja2
         from refaug.tables.reports.html_page import write_file  # noqa: PLC0415
 
         write_file(html, page(comparison).encode())
@@ -155,15 +155,15 @@ def _print(comparison: RunComparison, *, as_json: bool, as_csv: bool, as_latex: 
     if as_json:
         print_json(comparison.as_json())
     elif as_csv or as_latex:
-        from refaug.scoring.comparison.report import plain_tables  # noqa: PLC0415
+        from refaug.scoring.comparison import wording  # noqa: PLC0415
 
-        print_text((plain_tables.as_csv if as_csv else plain_tables.as_latex)(comparison))
+        print_text((wording.as_csv if as_csv else wording.as_latex)(comparison))
     else:
         _print_tables(comparison)
 
 
 def _print_tables(comparison: RunComparison) -> None:
-    from refaug.scoring.comparison.report.wording import (  # noqa: PLC0415
+    from refaug.scoring.comparison.wording import (  # noqa: PLC0415
         TEST_COLUMNS,
         draws_text,
         names_text,
@@ -183,7 +183,7 @@ def _print_tables(comparison: RunComparison) -> None:
 
 
 def _print_changes(pair: PairComparison) -> None:
-    from refaug.scoring.comparison.report.wording import counts_text, score_text, systems_text  # noqa: PLC0415
+    from refaug.scoring.comparison.wording import counts_text, score_text, systems_text  # noqa: PLC0415
 
     print_line()
     columns = ["item", "first", "second", "change"]

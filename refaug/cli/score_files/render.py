@@ -68,7 +68,7 @@ def _pages(path: Path) -> dict[str, str]:
         return _score_page(document, path)
     if {"rater", "training", "retrieved"} <= document.keys():
         from refaug.agreement.rater_report.page import PAGE, page_with_plots  # noqa: PLC0415  matplotlib
-        from refaug.agreement.rater_report.stored_report import stored_rater_report  # noqa: PLC0415  torch
+        from refaug.agreement.rater_report.report import stored_rater_report  # noqa: PLC0415  torch
 
         return {PAGE: page_with_plots(stored_rater_report(document, str(path)))}
     for field in document.keys() & installation.names(installation.REPORTS):

@@ -19,10 +19,15 @@ from refaug.core.options.decoding import from_texts
 from refaug.operations.item_sources import ItemSources
 
 if TYPE_CHECKING:
+    from refaug.scoring.score_files.harness_logs import HarnessLog
     from refaug.scoring.score_files.score_file import ScoreFile
 
 _File = Annotated[
-    Path, typer.Argument(help="Output of refaug score --json, or an answer of POST /v1/scores.", metavar="FILE")
+    Path,
+    typer.Argument(
+        help="Output of refaug score --json, an answer of POST /v1/scores, or a log of lm-eval or inspect.",
+        metavar="FILE",
+    ),
 ]
 
 
@@ -52,15 +57,20 @@ def verify_command(
     holds, 6 if something differs, and 3 if something is missing, so that nothing can be said.
     """
     from refaug.scoring.metric_setup.model_registry import ModelRegistry  # noqa: PLC0415
-    from refaug.scoring.score_files.score_file import ScoreFile  # noqa: PLC0415  numpy
+    from refaug.scoring.score_files.harness_logs import HarnessLog  # noqa: PLC0415  numpy
+    from refaug.scoring.verification.harness_verification import verify_log  # noqa: PLC0415
     from refaug.scoring.verification.verification import Workplace, files_in, verify  # noqa: PLC0415
 
-    with file_or_stdin(file) as path:
-        scores = ScoreFile.read(path, "stdin" if str(file) == "-" else str(file))
+    scores = _read(file)
+    workplace = Workplace(models=ModelRegistry(context.obj, threads, find_file=files_in(files)))
     with display_progress(quiet=context.obj.quiet) as progress:
-        test_items = list(ItemInputs.of(sources if sources.files else _named_items(scores, file)).read(progress))
-        workplace = Workplace(models=ModelRegistry(context.obj, threads, find_file=files_in(files)))
-        verification = verify(scores, test_items, workplace, progress)
+        if isinstance(scores, HarnessLog):
+            if sources.files:
+                raise Usage(f"items beside a log of {scores.harness}", remedy="the log alone: it has its items")
+            verification = verify_log(scores, workplace, progress)
+        else:
+            test_items = list(ItemInputs.of(sources if sources.files else _named_items(scores, file)).read(progress))
+            verification = verify(scores, test_items, workplace, progress)
     if as_json:
         print_json({"file": str(file), **verification.as_json()})
     else:
@@ -69,6 +79,16 @@ def verify_command(
         print_line(verification.in_words())
     if verification.exit_code:
         raise typer.Exit(verification.exit_code)
+
+
+def _read(file: Path) -> ScoreFile | HarnessLog:
+    from refaug.scoring.score_files.harness_logs import read_log  # noqa: PLC0415  numpy
+    from refaug.scoring.score_files.score_file import ScoreFile  # noqa: PLC0415  numpy
+
+    shown_name = "stdin" if str(file) == "-" else str(file)
+    with file_or_stdin(file) as path:
+        log = read_log(path, shown_name) if path.is_file() else None
+        return ScoreFile.read(path, shown_name) if log is None else log
 
 
 def _named_items(scores: ScoreFile, file: Path) -> ScoredItems:

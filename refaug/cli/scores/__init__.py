@@ -3,6 +3,6 @@
 The main names:
 
 - `score.score_command`: `refaug score`
-- `refs.refs_command`: `refaug sets references`
+- `sets.refs_command`: `refaug sets references`
 - `meta.meta_command`: `refaug agreement`.
 """

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -18,6 +18,7 @@ from refaug.cli.shared.output import JsonFlag, print_json, print_line, print_tab
 from refaug.cli.shared.progress import display_progress
 from refaug.cli.shared.reference_options import augmented_sets
 from refaug.cli.shared.score_options import StrictFlag, report_problems, require_all
+from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.errors import BadInput, Usage
 from refaug.core.home import Settings
 from refaug.core.progress import Progress
@@ -32,9 +33,6 @@ if TYPE_CHECKING:
     from refaug.scoring.metric_setup.metric_requests import SetBaseline
     from refaug.scoring.metric_setup.model_registry import ModelRegistry
     from refaug.scoring.spooled_items.item_collection import ItemCollection
-
-
-_WEIGHTED: Final = "upsilon-bleu"  # what references are found for, where no metric is named
 
 
 class OutputForm(StrEnum):
@@ -94,7 +92,7 @@ def leaderboard_command(
     order: MeasureAgreement,
     corpus: Annotated[
         list[str] | None,
-        typer.Option(help="The corpus that a set stands on, where its name does not say it.", metavar="SET=CORPUS"),
+        typer.Option(help="The corpus that a set is made from, where its name does not say it.", metavar="SET=CORPUS"),
     ] = None,
     html: Annotated[Path | None, typer.Option("--html", help="Write a page to publish, too.", metavar="FILE")] = None,
     strict: StrictFlag = False,
@@ -144,19 +142,15 @@ def _compare_metrics(
     weights: Sequence[float] | None = None,
 ) -> MetaResult:
     """Read the files, choose the metrics, and compare them; `rates`: some metric asks the default rater."""
-    from refaug.agreement.meta import agreement, default_metrics  # noqa: PLC0415
+    from refaug.agreement.meta import agreement  # noqa: PLC0415
     from refaug.agreement.records import RatedItems, choose_metrics  # noqa: PLC0415
-    from refaug.scoring.home.indexes import places_of  # noqa: PLC0415
     from refaug.scoring.metric_setup.metric_requests import baseline_advice, baseline_setter  # noqa: PLC0415  compiles
     from refaug.scoring.metric_setup.model_registry import ModelRegistry  # noqa: PLC0415
 
     sets = {name: _read_collection(inputs, home, progress) for name, inputs in files.items()}
     models, preset = ModelRegistry(home, order.threads, default_rater=order.rater), find_preset(order.settings.preset)
     set_baseline: SetBaseline | None = None
-    named_specifications = list(order.metrics) or [
-        *([_WEIGHTED if preset is None else preset.metrics[0]] if order.index is not None else []),
-        *default_metrics(test_item for test_items in sets.values() for test_item in test_items),
-    ]
+    named_specifications = order.metrics_for(test_item for test_items in sets.values() for test_item in test_items)
     with ExitStack() as stack:  # what a cluster has finished stays until all is computed
         if order.index is not None:
             sets, provenance = stack.enter_context(
@@ -165,7 +159,7 @@ def _compare_metrics(
                 )
             )
             versions = provenance.settings
-            set_baseline = baseline_setter(places_of(home).indexes, versions["index"], progress)
+            set_baseline = baseline_setter(artefact_stores(home)["index"], versions["index"], progress)
             rater = versions.get("rater", models.default_rater)
             models = replace(models, default_rater=rater, sample=versions["index"])
         elif preset is not None:

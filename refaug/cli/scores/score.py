@@ -15,7 +15,7 @@ from refaug.cli.shared.progress import display_progress
 from refaug.cli.shared.score_options import ScoreOutput, report_problems
 from refaug.core.errors import Usage
 from refaug.core.progress import Progress
-from refaug.operations.score import Score
+from refaug.operations.scoring_options import Score
 
 if TYPE_CHECKING:
     from refaug.scoring.metric_setup.signature_requests import SignatureRequest

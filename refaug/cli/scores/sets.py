@@ -1,4 +1,4 @@
-"""`refaug sets …`: freezing weighted references, scoring against them, showing, deriving and withdrawing them."""
+"""`refaug sets …`: finding and freezing references, scoring against sets, showing, deriving and withdrawing them."""
 
 from __future__ import annotations
 
@@ -13,14 +13,23 @@ import typer
 from refaug.cli.shared.database import record_act
 from refaug.cli.shared.field_options import with_options
 from refaug.cli.shared.item_inputs import ItemInputs
-from refaug.cli.shared.output import JsonFlag, count_of, file_or_stdin, print_facts, print_json, print_line, print_table
+from refaug.cli.shared.output import (
+    JsonFlag,
+    count_of,
+    file_or_stdin,
+    print_facts,
+    print_json,
+    print_json_line,
+    print_line,
+    print_table,
+)
 from refaug.cli.shared.progress import display_progress
-from refaug.cli.shared.score_options import ScoreOutput, report_problems, require_all, require_models
+from refaug.cli.shared.score_options import ScoreOutput, StrictFlag, report_problems, require_all, require_models
 from refaug.core.errors import BadInput, RefaugError
 from refaug.core.home import Settings
 from refaug.core.records import Item
 from refaug.operations.item_sources import TableOptions
-from refaug.operations.references import FreezeSet
+from refaug.operations.references import FindReferences, FreezeSet
 from refaug.operations.scoring_options import ScoringOptions
 from refaug.scoring.items import BadItem, item_rows, read_items
 from refaug.tables.table_request import TableRequest
@@ -408,3 +417,30 @@ def _require_item(where: str, document: dict[str, Any]) -> None:
     parsed = parse_item(document, where=where, line=0, fallback_id=document["id"])
     if isinstance(parsed, BadItem):
         raise BadInput(f"{where}: {parsed.field}: {parsed.message}", remedy="the set has other values than published")
+
+
+# ── References ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@with_options
+def refs_command(context: typer.Context, *, order: FindReferences, strict: StrictFlag = False) -> None:
+    """Weighted references for every item of a test file, as a test file again, with where each comes from."""
+    from refaug.scoring.augmentation import found_json  # noqa: PLC0415  torch
+    from refaug.scoring.metric_setup.scoring_steps import open_references  # noqa: PLC0415  torch
+
+    assert order.index is not None, "it is checked"
+    bad, inputs = list[BadItem](), ItemInputs(items=Path(order.items), table=order)
+    with (
+        display_progress(quiet=context.obj.quiet) as progress,
+        open_references(
+            context.obj, order.index, order.rater, order.settings, order.threads, progress, order.on
+        ) as source,
+    ):
+        provenance = source.provenance.line
+        for augmented in source.augment(inputs.within_stage(progress), progress):
+            if isinstance(augmented, BadItem):
+                bad.append(augmented)
+                continue
+            print_json_line(found_json(augmented, provenance))
+        report_problems(bad, (), progress, rest="")
+    require_all(bad, strict=strict)

@@ -9,7 +9,7 @@ import orjson
 import typer
 
 from refaug.cli.shared.database import open_database
-from refaug.cli.shared.output import JsonFlag, print_json_line, print_table
+from refaug.cli.shared.output import JsonFlag, count_of, print_json_line, print_table
 from refaug.core.errors import Usage
 
 _SHORT_DETAILS = 60
@@ -35,7 +35,10 @@ def audit_command(
     moment = None if since is None else _time_of(since)
     with open_database(context.obj) as database:
         if verify:
-            AuditLog(database).verify()
+            count = AuditLog(database).verify()
+            typer.echo(
+                f"{count_of(count, 'row')} checked: none was altered, and none is missing before another", err=True
+            )
         entries = AuditLog(database).entries(moment)
         if as_json:
             for entry in entries:

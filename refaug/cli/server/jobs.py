@@ -6,7 +6,6 @@ import logging
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import fields
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -167,7 +166,7 @@ def list_command(
             state=wanted_state, kind=kind, after=after, limit=limit
         )
     if as_json:
-        output.print_json({"jobs": [_job_json(job) for job in listed_jobs], "next": following})
+        output.print_json({"jobs": [job.as_json() for job in listed_jobs], "next": following})
         return
     rows = [
         [job.id, job.kind, job.state, _to_second(job.created), _to_second(job.finished), _note(job)]
@@ -215,7 +214,7 @@ def cancel_command(context: typer.Context, name: IdArgument, as_json: output.Jso
     with open_database(context.obj) as database:
         job = job_store(database, context.obj).cancel(name)
     if as_json:
-        output.print_json(_job_json(job))
+        output.print_json(job.as_json())
     else:
         output.print_line(f"job {job.id} is cancelled" if job.state.is_ended else f"job {job.id} has been told to stop")
 
@@ -225,14 +224,14 @@ def retry_command(context: typer.Context, name: IdArgument, as_json: output.Json
     with open_database(context.obj) as database:
         job = job_store(database, context.obj).retry(name)
     if as_json:
-        output.print_json(_job_json(job))
+        output.print_json(job.as_json())
     else:
         output.print_line(f"job {job.id} waits")
 
 
 def _print_job(job: Job, *, as_json: bool) -> None:
     if as_json:
-        output.print_json(_job_json(job))
+        output.print_json(job.as_json())
         return
     facts = {
         "kind": job.kind,
@@ -249,12 +248,6 @@ def _print_job(job: Job, *, as_json: bool) -> None:
     output.print_facts(f"job {job.id}", {name: fact for name, fact in facts.items() if fact not in (None, "", {})})
     if job.result is not None:
         output.print_facts("result", job.result)
-
-
-def _job_json(job: Job) -> dict[str, object]:
-    """Return a job as the service shows it over HTTP, without the process that works on it."""
-    values = {field.name: getattr(job, field.name) for field in fields(job)}
-    return {name: field_content for name, field_content in values.items() if name not in ("worker", "beat", "actor")}
 
 
 def brief_order(order: Mapping[str, Any]) -> dict[str, object]:
@@ -293,8 +286,9 @@ def _event_text(event: Event) -> str:
         )
     rest = {name: detail for name, detail in event_data.items() if name not in ("state", "error")}
     error = event_data.get("error") or {}
+    why = [str(rest.pop("why"))] if "why" in rest else []
     more = [f"{error.get('code')}: {error.get('message')}"] if error else [output.format_value(rest)] if rest else []
-    return "; ".join((str(event_data.get("state", "")), *more))
+    return "; ".join((str(event_data.get("state", "")), *why, *more))
 
 
 def _to_second(moment: str | None) -> str | None:

@@ -15,8 +15,11 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
+
 from refaug.cli.main import main as run
 from refaug.core.home import Settings
+from refaug.core.installation import is_installed
 from refaug.core.kernels import kernel_cache
 
 _VECTORS = ("embedding-average", "vector-extrema", "pooled", "greedy")
@@ -72,17 +75,36 @@ COMMANDS = (
 
 def fill() -> None:
     """Do all of it, and note that it is done."""
+    if "NUMBA_CPU_NAME" not in os.environ:  # which names common processors where a wheel is built
+        from refaug.core.kernels.compiler import compile_for_this_processor  # noqa: PLC0415  numba
+
+        compile_for_this_processor()
     with tempfile.TemporaryDirectory(prefix="refaug-kernels-") as folder, contextlib.chdir(folder):
-        for command in COMMANDS:
+        for command in _possible_commands():
             _do(command)
             if command[:2] == ("log", "demo"):
                 _part(Path("all.jsonl"), Path("more.jsonl"))
         with _discarded_output():
             asyncio.run(_serve(Settings(home=Path(folder, "home"))))
-    from refaug.core.kernels import KERNELS  # noqa: PLC0415  numba
+    from refaug.core.kernels.kernel import KERNELS  # noqa: PLC0415  numba
+    from refaug.rater.array_layers import Floats, gelu  # noqa: PLC0415
 
+    numbers: Floats = np.zeros(1, np.float32)
+    gelu(numbers)  # for raters without torch
     files = {Path(kernel.py_func.__code__.co_filename) for kernel in KERNELS}
     kernel_cache.note_filled((path for path in files if path.is_relative_to(kernel_cache.ROOT)), len(KERNELS))
+
+
+def _possible_commands() -> Iterator[tuple[str, ...]]:
+    """Yield the commands; without a rater where it cannot be trained, without agreement where SciPy is missing."""
+    has_statistics = is_installed("meta")
+    has_rater = has_statistics and is_installed("rater")
+    for command in COMMANDS:
+        if not has_rater and "--rater" in command:
+            at = command.index("--rater")
+            yield (*command[:at], "--reference-weights", "one", *command[at + 2 :])
+        elif (has_rater or command[:2] != ("train", "rater")) and (has_statistics or command[0] != "agreement"):
+            yield command
 
 
 def _part(whole: Path, rest: Path) -> None:
@@ -123,6 +145,7 @@ async def _serve(home: Settings) -> None:
 def main() -> int:
     """Fill the cache, and say how long it took."""
     begun = time.perf_counter()
+    sys.stderr.write("compiling: each command runs once, in a temporary home, for about 90 s of a free processor\n")
     fill()
     sys.stderr.write(f"{time.perf_counter() - begun:6.1f} s  in all: the loops are compiled beside the code\n")
     return 0

@@ -42,7 +42,7 @@ def create_command(
             expires=None if expires is None else datetime.now(UTC) + timedelta(days=expires),
         )
     if as_json:
-        print_json({"token": token, **_as_json(key)})
+        print_json({"token": token, **key.as_json()})
         return
     print_facts(f"key {key.name}", {"token": token, **_facts(key)})
     print_line("the token is not shown again: keep it where only its user can read it")
@@ -55,7 +55,7 @@ def list_command(context: typer.Context, as_json: JsonFlag = False) -> None:
     with open_database(context.obj) as database:
         keys = KeyStore(database).list()
     if as_json:
-        print_json([_as_json(key) for key in keys])
+        print_json([key.as_json() for key in keys])
         return
     columns = ("name", "id", "scopes", "rate", "quota", "created", "expires", "note")
     print_table("keys", columns, [[key.name, *_facts(key).values(), _note(key)] for key in keys])
@@ -72,7 +72,7 @@ def revoke_command(
     with open_database(context.obj) as database:
         revoked = KeyStore(database).revoke(key)
     if as_json:
-        print_json(_as_json(revoked))
+        print_json(revoked.as_json())
     else:
         print_line(f"key {revoked.name} ({revoked.id}) is revoked")
 
@@ -92,16 +92,3 @@ def _note(key: Key) -> str:
     if key.revoked is not None:
         return f"revoked {key.revoked:%Y-%m-%d}"
     return "expired" if key.expires is not None and key.expires <= datetime.now(UTC) else ""
-
-
-def _as_json(key: Key) -> dict[str, object]:
-    return {
-        "id": key.id,
-        "name": key.name,
-        "scopes": sorted(key.scopes),
-        "rate_per_s": key.rate_per_s,
-        "quota_per_day": key.quota_per_day,
-        "created": key.created,
-        "expires": key.expires,
-        "revoked": key.revoked,
-    }

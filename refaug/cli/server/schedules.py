@@ -146,8 +146,7 @@ def _next_times(schedules: ScheduleStore, schedule: Schedule, count: int) -> lis
 
 
 def _as_json(schedule: Schedule, due_times: Sequence[datetime], failing: Mapping[str, str]) -> Mapping[str, object]:
-    facts = {name: fact for name, fact in asdict(schedule).items() if name != "begun"}
-    return {**facts, "next": due_times, "failing": failing.get(schedule.name)}
+    return {**schedule.as_json(), "next": due_times, "failing": failing.get(schedule.name)}
 
 
 def _minute(moment: datetime) -> str:

@@ -140,10 +140,10 @@ def _keys(home: Settings, settings: ServeSettings) -> str:
     keys_exist = _has_keys(home, settings)
     keys_asked_for = require_keys_if_public(settings, lambda: keys_exist is not False).keys
     reached = "only this machine reaches the address" if is_local(settings) else "others reach the address"
-    stored = {True: "some in the database", False: "none in the database", None: "the database cannot be reached"}[
+    stored = {True: "the database has some", False: "the database has none", None: "the database cannot be reached"}[
         keys_exist
     ]
-    return f"{reached}; {'asked for' if keys_asked_for else 'not asked for'}; {stored}"
+    return f"{reached}; requests {'need a key' if keys_asked_for else 'need no key'}; {stored}"
 
 
 def _has_keys(home: Settings, settings: ServeSettings) -> bool | None:
@@ -164,7 +164,8 @@ def _published(home: Settings, kind: str, default: str) -> str:
         return f"{name}@{version} for requests that name none; {count_of(len(published), 'published name')} in all"
     listed = ", ".join(f"{name}@{version}" for name, version in sorted(published.items()))
     if not published:
-        return f"none is published: requests that need one are refused until refaug {kind} has made one"
+        made_by = {"index": "refaug index build", "rater": "refaug train rater"}[kind]
+        return f"none is published: requests that need one are refused ({made_by} makes one)"
     if len(published) > 1:
         return f"{listed}; requests must name one, or --default-{kind}"
     return listed

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from refaug.cli.shared.output import print_facts, print_json
-from refaug.core.clusters import Cluster
+from refaug.core.clusters import ConnectedCluster
 from refaug.core.installation import EXECUTORS, find
 from refaug.indexer.search.search_settings import MODES
 
@@ -71,7 +71,7 @@ def print_built(built: IndexBuild, *, as_json: bool, **more: Any) -> None:
 
 
 @contextmanager
-def connected(address: str | None) -> Iterator[Cluster | None]:
+def connected(address: str | None) -> Iterator[ConnectedCluster | None]:
     """Connect to a cluster until the block ends, if one is asked for."""
     if address is None:
         yield None

@@ -15,7 +15,7 @@ from refaug.core.home import Settings
 from refaug.scoring.home.stored_artefacts import stored_artefacts
 
 if TYPE_CHECKING:
-    from refaug.rater.training.loop import EpochFigures, OnEpoch, OnNow, TrainingStatus
+    from refaug.rater.training.loop import EpochFigures, TrainingStatus
     from refaug.rater.training.order import TrainedVersion
 
 ThreadsOption = Annotated[
@@ -61,13 +61,13 @@ def epoch_reporter(progress: ProgressDisplay) -> Callable[[EpochFigures], None]:
 def run_training(
     settings: Settings,
     kind: str,
-    train: Callable[[ProgressDisplay, OnNow, OnEpoch], TrainedVersion],
+    train: Callable[..., TrainedVersion],  # with the progress, `on_now` and `on_epoch`
     *,
     as_json: bool,
 ) -> None:
     """Train, show the progress, and print the version that this made."""
     with display_progress(quiet=settings.quiet) as progress:
-        trained = train(progress, BatchReporter(progress), epoch_reporter(progress))
+        trained = train(progress, on_now=BatchReporter(progress), on_epoch=epoch_reporter(progress))
     if trained.published and trained.is_new:
         record_act(settings, "publish", f"{kind} {trained.name}@{trained.version}")
     print_training_result(settings, kind, trained, as_json=as_json)

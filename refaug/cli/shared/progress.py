@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import time
 from types import TracebackType
@@ -12,6 +13,7 @@ from refaug.core.progress import Progress as CoreProgress
 from refaug.core.text.normalisation import make_printable
 
 _LINE_EVERY_S: Final = 5.0
+_COMPILING: Final = logging.getLogger("refaug.compiling")  # of core/kernels/compiler.py
 
 
 class ProgressDisplay(CoreProgress, Protocol):
@@ -29,6 +31,13 @@ class ProgressDisplay(CoreProgress, Protocol):
 
 def display_progress(*, quiet: bool = False) -> ProgressDisplay:
     """Return the display that suits stderr: bars, lines, or warnings alone."""
+    display = _display(quiet=quiet)
+    _COMPILING.handlers[:], _COMPILING.propagate = [_SaysOnce(display)], False
+    _COMPILING.setLevel(logging.DEBUG)
+    return display
+
+
+def _display(*, quiet: bool) -> ProgressDisplay:
     if quiet:
         return QuietProgress()
     if not sys.stderr.isatty():
@@ -36,6 +45,21 @@ def display_progress(*, quiet: bool = False) -> ProgressDisplay:
     from refaug.cli.shared.progress_bars import ProgressBars  # noqa: PLC0415  rich takes a moment, and a help needs none
 
     return ProgressBars()
+
+
+class _SaysOnce(logging.Handler):
+    """Says that loops are compiled, when the first one is."""
+
+    def __init__(self, display: ProgressDisplay) -> None:
+        super().__init__()
+        self._display = display
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print the line."""
+        del record
+        _COMPILING.handlers.clear()
+        _COMPILING.setLevel(logging.CRITICAL)
+        self._display.say("compiling loops: later runs find them compiled")
 
 
 class ProgressLines:

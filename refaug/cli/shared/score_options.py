@@ -218,6 +218,8 @@ def _print_explanations(metric_scores: MetricScores) -> None:
             print_table(title, ("weight", "reference", "credits", "change without it"), rows)
             if uncredited:
                 print_line(f"in no reference: {', '.join(uncredited)}")
+            for reason in reply.get("reasons", ()):
+                print_line(f"{reason.get('member', metric_scores.metric.name)}: {reason['reason']}")
 
 
 _OTHER_LEVELS: Final[Mapping[LevelChoice, frozenset[str]]] = {

@@ -57,6 +57,12 @@ class ArtefactKind(StrEnum):
         "extras.judges.fitted.stored_judges:StoredJudges",
         "train judge-fit ITEMS --name NAME -m METRIC",
     )
+    PASSPORT = (
+        "passport",
+        "passports",
+        "extras.judges.passports.stored_passports:StoredPassports",
+        "judge certify JUDGE ITEMS --name NAME",
+    )
     RATER = "rater", "raters", "scoring.home.kinds:StoredRaters", "train rater LOG"
     RUBER = "ruber", "rubers", "scoring.home.kinds:StoredRubers", "train ruber LOG"
     SELF_PLAY = (
@@ -67,11 +73,6 @@ class ArtefactKind(StrEnum):
     )
     VECTORS = "vectors", "vectors", "scoring.home.kinds:StoredWordVectors", "train vectors LOG"
     VHRED = "vhred", "vhreds", "scoring.home.kinds:StoredVhreds", "train vhred LOG"
-
-    @property
-    def noun(self) -> str:
-        """The kind with its article: an index, word vectors."""
-        return self.value if self is ArtefactKind.VECTORS else f"{'an' if self[0] in 'aei' else 'a'} {self.value}"
 
 
 # What has no versions, and the commands about it.

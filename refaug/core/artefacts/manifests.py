@@ -30,6 +30,23 @@ class NamedFile:
     sha256: str
 
 
+def checked_pieces(
+    path: Path, named: NamedFile, advance: Callable[[int], None], *, piece_bytes: int = 1 << 20
+) -> Iterator[bytes]:
+    """Yield the bytes of a file; raise Corrupt at the end if their hash is not the manifest's."""
+    digest, remaining = hashlib.sha256(), named.size
+    with path.open("rb") as file:
+        while remaining and (piece := file.read(min(piece_bytes, remaining))):
+            digest.update(piece)
+            remaining -= len(piece)
+            yield piece
+            advance(len(piece))
+    if digest.hexdigest() != named.sha256:
+        raise Corrupt(
+            f"{path} has SHA-256 {digest.hexdigest()[:12]}…; the manifest says {named.sha256[:12]}…", remedy=REMEDY
+        )
+
+
 def describe_files(folder: Path, names: Iterable[str]) -> dict[str, dict[str, int | str]]:
     """Return the `files` of a manifest: each file's size and hash, by its name relative to the folder."""
     described = dict[str, dict[str, int | str]]()

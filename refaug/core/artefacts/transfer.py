@@ -19,7 +19,7 @@ from typing import Any, Final
 import orjson
 
 from refaug.core.artefacts.archives import COPY_AGAIN, ArchiveReader, ArchiveWriter, Member
-from refaug.core.artefacts.manifests import MANIFEST, NamedFile, content_id, named_files, require_files
+from refaug.core.artefacts.manifests import MANIFEST, NamedFile, checked_pieces, content_id, named_files, require_files
 from refaug.core.artefacts.versions import IMPORTING, VersionName, Versions, Writer
 from refaug.core.errors import Conflict, Corrupt, DamagedSource, NoSource, StorageFull, UnknownFormat
 from refaug.core.files import (
@@ -39,7 +39,6 @@ LABEL: Final = "refaug.json"
 
 _LARGEST_LABEL: Final = 1 << 16
 _LARGEST_MANIFEST: Final = 1 << 26
-_PIECE: Final = 1 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,30 +91,13 @@ def export_artefact(versions: Versions, spec: str, file: Path, progress: Progres
             for name, content in ((LABEL, _label_bytes(label)), (MANIFEST, (held.folder / MANIFEST).read_bytes())):
                 archive.add(name, len(content), [content])
             for named_file in named:
-                archive.add(
-                    named_file.name, named_file.size, _read_pieces(held.folder / named_file.name, named_file, progress)
-                )
+                pieces = checked_pieces(held.folder / named_file.name, named_file, progress.advance)
+                archive.add(named_file.name, named_file.size, pieces)
     return TransferredVersion(kind=label.kind, name=label.name, version=label.version, files=len(named), bytes=total)
 
 
 def _label_bytes(label: Label) -> bytes:
     return orjson.dumps(asdict(label), option=orjson.OPT_APPEND_NEWLINE)
-
-
-def _read_pieces(path: Path, named: NamedFile, progress: Progress) -> Iterator[bytes]:
-    """Yield the bytes of a file; raise Corrupt at the end if their hash is not the manifest's."""
-    digest, remaining = hashlib.sha256(), named.size
-    with path.open("rb") as file:
-        while remaining and (piece := file.read(min(_PIECE, remaining))):
-            digest.update(piece)
-            remaining -= len(piece)
-            yield piece
-            progress.advance(len(piece))
-    if digest.hexdigest() != named.sha256:
-        raise Corrupt(
-            f"{path} has SHA-256 {digest.hexdigest()[:12]}…; the manifest says {named.sha256[:12]}…",
-            remedy="restore it from a backup, or make it again",
-        )
 
 
 # ── Import ────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -1,8 +1,9 @@
 """How numba compiles loops: released from Python's lock, and kept on disk so that only an installation ever waits.
 
 What an installation has compiled lies beside the code and is read by every process of every user, also where none may
-write there. What is compiled later is kept where numba finds a place: in the folder that NUMBA_CACHE_DIR names, else
-beside the code, else in the user's cache. core/kernels/kernel_cache.py says what state all this is in.
+write there; a wheel brings there what was compiled for common processors. What is compiled later is kept where numba
+finds a place: in the folder that NUMBA_CACHE_DIR names, else beside the code, else in the user's cache.
+core/kernels/kernel_cache.py says what state all this is in.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 import numba
-from llvmlite import ir  # type: ignore[import-untyped]
+from llvmlite import binding, ir  # type: ignore[import-untyped]
 from numba import types
+from numba.core import config
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, InTreeCacheLocator
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.runtime.nrt import rtsys
@@ -29,9 +31,16 @@ from refaug.core.files import is_private
 from refaug.core.processes.forking import held_over_fork
 
 _log = logging.getLogger(__name__)
+_compiling = logging.getLogger("refaug.compiling")  # for the command line, which must not import numba to listen
 _DAMAGE: Final = (OSError, EOFError, pickle.UnpicklingError, ValueError, LookupError, AttributeError, TypeError)
 
 
+# What a wheel brings is compiled for these processors, those since about 2015: NUMBA_CPU_NAME and NUMBA_CPU_FEATURES
+# when it is built (`make dist`).
+COMMON: Final = ("x86-64-v3", "")
+_COMMON_FEATURES: Final = ("avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe")
+
+_numba: Final[Any] = config  # whose names it makes when it is imported
 held_over_fork(global_compiler_lock._lock)  # noqa: SLF001  a child that inherits it locked waits for its first loop
 
 
@@ -95,6 +104,19 @@ def _opened(kind: Any, loop: Any) -> Any:
     return opened
 
 
+@cache
+def _is_common() -> bool:
+    """Whether this processor runs what is compiled for common ones; none does that loops are to be compiled for."""
+    features = binding.get_host_cpu_features()
+    return _numba.CPU_NAME is None and all(features.get(feature) for feature in _COMMON_FEATURES)
+
+
+def compile_for_this_processor() -> None:
+    """Take no loops from now on that are compiled for common processors: this one may have faster instructions."""
+    _is_common.cache_clear()
+    _numba.CPU_NAME = binding.get_host_cpu_name()
+
+
 def _load_compiled(loop_cache: Any, signature: Any, target: Any) -> Any:
     """Return a compiled loop out of a cache, or None.
 
@@ -102,7 +124,12 @@ def _load_compiled(loop_cache: Any, signature: Any, target: Any) -> Any:
     compiled needs numba's runtime alone; numba prepares the compiler when it compiles.
     """
     rtsys.initialize(target)
-    return loop_cache._load_overload(signature, target)  # noqa: SLF001
+    compiled: Any = loop_cache._load_overload(signature, target)  # noqa: SLF001
+    if compiled is None and _is_common():
+        signature, (triple, *_), code = loop_cache._index_key(signature, target.codegen())  # noqa: SLF001
+        stored = loop_cache._cache_file.load((signature, (triple, *COMMON), code))  # noqa: SLF001
+        compiled = None if stored is None else loop_cache._impl.rebuild(target, stored)  # noqa: SLF001
+    return compiled
 
 
 class _Caches:
@@ -137,6 +164,7 @@ class _Caches:
             else:
                 if overload is not None:
                     return overload
+        _compiling.debug("kernel_compiling")
         return None
 
     def save_overload(self, signature: Any, compiled_loop: Any) -> None:

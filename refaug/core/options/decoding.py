@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from enum import Enum
 from itertools import zip_longest
@@ -169,3 +169,15 @@ def _as_value(value: Any) -> Any:
     if isinstance(value, Path):
         return str(value)
     return value.value if isinstance(value, Enum) else value
+
+
+# ── Records that are made of others: options become settings, and sizes configurations, by the names of fields ────────
+
+
+AnyRecord = TypeVar("AnyRecord")
+
+
+def made_of(record_type: type[AnyRecord], source: object, **more: Any) -> AnyRecord:
+    """Return a record with the fields that another one has by the same names, and these."""
+    named = (field.name for field in fields(record_type) if field.init)  # type: ignore[arg-type]  # of a dataclass
+    return record_type(**{name: getattr(source, name) for name in named if hasattr(source, name)} | more)

@@ -13,13 +13,15 @@ from pathlib import Path
 from typing import Final
 
 _PACKAGE: Final = Path(__file__).resolve().parents[2]
+_SITE: Final = frozenset({"site-packages", "dist-packages"})
 
 
 def leave_user_folders(path: list[str], environment: MutableMapping[str, str]) -> None:
     """Take the working directory and the user's folders of PYTHONPATH off the path, of this process and its children.
 
     A folder of PYTHONPATH in which packages are installed stays, behind the installation, since a cluster offers its
-    libraries in that way; so does the folder of refaug.
+    libraries in that way; so does one inside an installed package, from which `opentelemetry-instrument` sets up every
+    process, and the folder of refaug.
     """
     named = [entry for entry in environment.get("PYTHONPATH", "").split(os.pathsep) if entry]
     installed = [entry for entry in named if _is_installation(Path(entry))]
@@ -35,8 +37,12 @@ def leave_user_folders(path: list[str], environment: MutableMapping[str, str]) -
 
 
 def _is_installation(folder: Path) -> bool:
-    """Whether packages are installed in a folder, or refaug lies there."""
-    return _holds_refaug(folder) or next(folder.glob("*.dist-info"), None) is not None
+    """Whether packages are installed in a folder, or it is inside one of them, or refaug lies there."""
+    return (
+        _holds_refaug(folder)
+        or not _SITE.isdisjoint(folder.parts)
+        or next(folder.glob("*.dist-info"), None) is not None
+    )
 
 
 def _holds_refaug(folder: Path) -> bool:

@@ -73,7 +73,7 @@ class EncoderFiles:
         """Read one of the small JSON files that hold an object; empty if it is missing."""
         settings = self.settings(name)
         if settings is not None and not isinstance(settings, dict):
-            raise Corrupt(f"{name} of {self.root} holds no JSON object", remedy="copy the encoder's files again")
+            raise Corrupt(f"{name} of {self.root} does not hold a JSON object", remedy="copy the encoder's files again")
         return settings or {}
 
 

@@ -1,9 +1,10 @@
 """Vectors of texts that were computed once, kept for every command, service and job of a home.
 
 Each encoder has a SQLite file for vectors of sentences and one for those of tokens, named by the hash of what decides
-them. What was computed lies under the hash of its text, with the bits that it had: sentence vectors as halves, to which
-they are rounded, token vectors in single precision. The text itself is not stored. The files can be made again: what
-cannot be kept is only counted, and a damaged file is replaced by an empty one.
+them; a rater that reads texts one by one has its own. What was computed lies under the hash of its text, with the bits
+that it had: sentence vectors as halves, to which they are rounded, the others in single precision. The text itself is
+not stored. The files can be made again: what cannot be kept is only counted, and a damaged file is replaced by an empty
+one.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ T = TypeVar("T")
 _KEY_BYTES: Final = 16
 _SUFFIX: Final = ".sqlite"
 _TOKENS: Final = ".tokens"  # before the suffix, after the hash of the encoder
+_STATES: Final = ".states"  # likewise, after the hash of a rater
 _TOKEN_SHARE: Final = 2  # token vectors, which take thirty times as much, have at most one part in so many
 _TOKENS_A_TEXT: Final = 16  # a common length, for the size of pages
 _AT_ONCE: Final = 500  # keys in one question
@@ -71,6 +73,7 @@ def key_of(text: str) -> bytes:
 
 
 TokenRows = NDArray[np.float32]  # (tokens, dimensions), of one text
+TextState = NDArray[np.float32]  # (size,), what a rater's network reads of one text
 Kept = TypeVar("Kept")
 
 
@@ -189,18 +192,33 @@ def _token_form(dimensions: int) -> StoredForm[TokenRows]:
     return StoredForm(write, read, 4 * dimensions * _TOKENS_A_TEXT)
 
 
+def _state_form(size: int) -> StoredForm[TextState]:
+    """Return a vector in single precision."""
+
+    def write(kept: TextState) -> bytes:
+        return np.ascontiguousarray(kept, "<f4").tobytes()
+
+    def read(blob: bytes) -> TextState | None:
+        if len(blob) != 4 * size:
+            return None
+        vector = np.frombuffer(blob, "<f4").astype(np.float32)
+        return vector if np.isfinite(vector).all() else None
+
+    return StoredForm(write, read, 4 * size)
+
+
 @dataclass(frozen=True, kw_only=True)
 class StoreSize:
     """How much is kept of one encoder, of sentences or of tokens."""
 
-    encoder: str  # the hash of what decides its vectors; of token vectors, with `.tokens`
+    encoder: str  # the hash of what decides its vectors; of token vectors, with `.tokens`, of a rater's, `.states`
     texts: int
     bytes: int
 
     @property
     def content(self) -> str:
         """The hash of the encoder alone."""
-        return self.encoder.removesuffix(_TOKENS)
+        return self.encoder.partition(".")[0]
 
 
 @dataclass(frozen=True)
@@ -218,6 +236,10 @@ class Encodings:
         """Return the token vectors of the encoder with this hash."""
         path = self.folder / f"{content}{_TOKENS}{_SUFFIX}"
         return KeptVectors(path, _token_form(dimensions), self._may_grow_by_tokens)
+
+    def open_states(self, content: str, size: int) -> KeptVectors[TextState]:
+        """Return what the network of the rater with this hash reads of texts."""
+        return KeptVectors(self.folder / f"{content}{_STATES}{_SUFFIX}", _state_form(size), self._may_grow)
 
     def _may_grow(self, size: int) -> bool:
         return size + sum(map(_bytes_of, self._paths())) <= self.most_bytes
@@ -243,7 +265,7 @@ class Encodings:
 
     def clear(self, encoder: str | None = None) -> int:
         """Remove all files, or those of the encoder with this hash; return the bytes that are free now."""
-        paths = [path for path in self._paths() if encoder in (None, path.stem.removesuffix(_TOKENS))]
+        paths = [path for path in self._paths() if encoder in (None, path.stem.partition(".")[0])]
         freed = sum(map(_bytes_of, paths))
         for path in paths:
             remove_store(path)

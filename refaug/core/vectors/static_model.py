@@ -92,7 +92,7 @@ def _read_header(path: Path) -> Mapping[str, Any]:
 
 def _read_matrix(path: Path) -> Floats:
     """Return the vector of each token, (tokens, dimensions)."""
-    tensors = _read_tensors(path)
+    tensors = read_arrays(path)
     if "embeddings" not in tensors:
         return tensors["embedding.weight"].astype(np.float32)
     matrix = tensors["embeddings"].astype(np.float32)
@@ -103,7 +103,8 @@ def _read_matrix(path: Path) -> Floats:
     return matrix
 
 
-def _read_tensors(path: Path) -> dict[str, NDArray[Any]]:
+def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
+    """Return the arrays of a file of safetensors by their names."""
     header, tensors = _read_header(path), dict[str, NDArray[Any]]()
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
         begin = _LENGTH.size + _LENGTH.unpack(content[: _LENGTH.size])[0]

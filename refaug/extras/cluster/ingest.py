@@ -27,10 +27,9 @@ from refaug.core.query_engine import QueryEngine
 from refaug.extras.cluster.calls import machine_name
 from refaug.extras.cluster.connection import Cluster
 from refaug.extras.cluster.node_requirements import require_alike
-from refaug.logs.ingest.order import IngestOrder, Unit
+from refaug.logs.ingest.order import IngestOrder, Stage, Unit
 from refaug.logs.ingest.pairing import BlockResult, ReadSettings, Reject, block_worker
 from refaug.logs.ingest.reply_trees import TREE_PAIR_SCHEMA, Trees, pairs_of_trees, sort_by_tree
-from refaug.logs.ingest.stage import Stage
 from refaug.logs.manifest import PACKAGES
 from refaug.logs.reading.containers import Block, as_stream
 from refaug.logs.reading.formats import Container

@@ -68,7 +68,7 @@ class Messages:
         """Return a value as bytes; a TypeError says which type has no place in messages."""
         arrays = _Arrays()
         head = orjson.dumps(self._write(value, arrays))
-        head += _filling(len(head))
+        head += _FILLING[-len(head) % _STEP]
         total = _LENGTHS.size + len(head) + arrays.size
         return b"".join([_LENGTHS.pack(total, len(head)), head, *arrays.parts])
 
@@ -186,10 +186,6 @@ def _names_of(kind: type) -> tuple[str, ...]:
 
 def _write_number(number: float, _arrays: _Arrays) -> Head:
     return number if math.isfinite(number) else [_NUMBER, str(number)]  # JSON has finite ones alone
-
-
-def _filling(size: int) -> bytes:
-    return _FILLING[-size % _STEP]
 
 
 def _corrupt(what: str) -> Corrupt:

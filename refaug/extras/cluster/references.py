@@ -26,7 +26,7 @@ from refaug.core.progress import Progress
 from refaug.core.records import Item
 from refaug.extras.cluster.connection import Cluster, joined_cluster
 from refaug.extras.cluster.node_requirements import require_alike, versions_of
-from refaug.extras.cluster.search.fleet import ShardHosts, SharedShard, SharedShards
+from refaug.extras.cluster.search.fleet import OpenShards, ShardHosts, SharedShard, SharedShards
 from refaug.indexer.index_folders import finished_references
 from refaug.indexer.manifest import PACKAGES as INDEX_PACKAGES
 from refaug.indexer.manifest import IndexManifest
@@ -254,7 +254,7 @@ def cluster_references(
     home = Settings(home=home.home.resolve(), quiet=home.quiet)
     store = StoreSettings.from_env_or_none()
     weigher = None if rater is None else open_rater(home, rater)
-    augmentation.require_rater(weigher, settings)
+    settings.require_rater(weigher)
     with ExitStack() as on_cluster:
         cluster = on_cluster.enter_context(connection)
         cluster.require_room(threads or 1)
@@ -269,6 +269,7 @@ def cluster_references(
             closing(ShardHosts(cluster, replicas=replicas, timeout_s=TIMEOUT_S, store=store))
         )
         opened = on_cluster.enter_context(ReferenceIndex.open_on(places, f"{name}@{version}", hosts))
+        assert isinstance(opened.fleet, OpenShards)
         augmentation.require_preset_index(opened, settings)
         provenance = references_provenance(opened, weigher, settings)
         folder = finished_references(places.cache, name, _inputs_hash(opened, weigher, settings))
@@ -281,7 +282,7 @@ def cluster_references(
                 settings=settings,
                 threads=threads or 1,
                 folder=BlockFolder(path=folder),
-                shards=opened.fleet.shared() if opened.fleet is not None else (),
+                shards=opened.fleet.shared(),
             )
             with closing(ClusterReferences(cluster, work, weigher, provenance, on_cluster)) as references:
                 yield references

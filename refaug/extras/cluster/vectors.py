@@ -33,7 +33,7 @@ from refaug.indexer.manifest import PACKAGES, software
 from refaug.indexer.tokens import Splitter, Tokens, WordCounts, WordTable, hash_words, load_tokenizer, save_tokenizer
 from refaug.indexer.vectors import cooccurrence
 from refaug.indexer.vectors.cooccurrence import Cooccurrences, CooccurrenceSettings, Entries, write_cooccurrences
-from refaug.indexer.vectors.coverage import CoverageCounter
+from refaug.indexer.vectors.training import CoverageCounter
 from refaug.logs.store import StoredLog
 
 _COVERAGE: Final = "coverage.json"

@@ -6,7 +6,7 @@ import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,6 @@ from refaug.core.progress import Progress
 from refaug.core.records import Item
 from refaug.extras.conversations.hybrid_metric.agreement import agreement_of_bots, within_bots
 from refaug.extras.conversations.hybrid_metric.fit import defined_means
-from refaug.extras.conversations.metrics.course import FIGURES, Course, course_of
 from refaug.extras.conversations.options import TurnReferences
 from refaug.extras.conversations.reading import Conversation, require_one_scale
 from refaug.extras.judges.fitted.scoring import unrated_rows
@@ -30,13 +29,57 @@ from refaug.scoring.metric_setup.model_registry import ModelRegistry
 from refaug.scoring.metric_setup.scoring_steps import bound_metrics, chosen_metrics, find_references, without_content
 from refaug.scoring.provenance import Provenance, with_provenance
 
-# ── ───────────────────────────────────────────────────────────────────────────────────────────────────────────────────
-#
-# Conversations judged turn by turn: every reply of the bot is scored in its context, without any reference of people.
-#
-# Metrics that need references get those that an index holds for the utterance; a conversation has no gold.
+# ── The course of a conversation: what the scores of a bot's replies, one after the other, say of the whole ───────────
 
 Floats = NDArray[np.float64]
+FIGURES: Final = ("mean", "worst", "slope", "first", "second")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Course:
+    """Figures of the scores of a conversation; NaN where one is not defined."""
+
+    mean: float
+    worst: float
+    slope: float  # of the least-squares line through the scores, a reply further
+    first: float  # the mean of the first half of the replies; a reply in the middle belongs to neither
+    second: float
+    scored: int
+    replies: int
+
+
+def course_of(scores: Floats) -> Course:
+    """Return the course of scores that are higher for better replies, in order; NaN is a reply without a score."""
+    places = np.flatnonzero(~np.isnan(scores))
+    half = len(scores) // 2
+    return Course(
+        mean=_mean(scores),
+        worst=float(scores[places].min()) if len(places) else math.nan,
+        slope=_slope(places.astype(np.float64), scores[places]),
+        first=_mean(scores[:half]),
+        second=_mean(scores[len(scores) - half :]),
+        scored=len(places),
+        replies=len(scores),
+    )
+
+
+def _slope(places: Floats, scores: Floats) -> float:
+    if len(places) < 2:
+        return math.nan
+    distances = places - places.mean()
+    return float(distances @ (scores - scores.mean()) / (distances @ distances))
+
+
+def _mean(scores: Floats) -> float:
+    defined = scores[~np.isnan(scores)]
+    return math.fsum(defined) / len(defined) if len(defined) else math.nan
+
+
+# ── The turns of conversations, scored ────────────────────────────────────────────────────────────────────────────────
+#
+# Every reply of the bot is scored in its context, without any reference of people.
+#
+# Metrics that need references get those that an index holds for the utterance; a conversation has no gold.
 
 SYSTEM = "bot"
 

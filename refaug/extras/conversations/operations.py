@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from refaug.core.errors import Usage
 from refaug.core.options.declaring import Argument, Distinct, Doc, Ge, Le, Length, Metavar, NoFlag
@@ -75,6 +75,14 @@ class PlayConversations(SelfPlayRules, Operation):
 
     operation: ClassVar[str] = "self-play"
     runs: ClassVar[str] = "refaug.extras.conversations.jobs:self_play_job"
+    examples: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "self-play": {
+            "bots": ["retrieval:chat,mode=bm25-utterance", "retrieval:chat,k=10"],
+            "name": "both",
+            "start": "log:chat",
+            "check_log": "chat",
+        }
+    }
 
     bots: Annotated[
         tuple[Text, ...],
@@ -137,6 +145,14 @@ class JudgeConversations(ConversationSource, TurnMetrics, OwnedOperation):
 
     operation: ClassVar[str] = "judge-conversations"
     runs: ClassVar[str] = "refaug.extras.conversations.jobs:judge_conversations_job"
+    examples: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "conversations, turn by turn": {
+            "conversations": "upload:0gk2xv7q3m9t00d4z8r1c5w6ab",
+            "metrics": ["rater:refs=none", "upsilon-bleu"],
+            "rater": "chat",
+            "index": "chat",
+        }
+    }
 
     metrics: Annotated[tuple[Text, ...], Length(1, 100), Distinct(), Metavar("METRIC"), TURN_METRICS] = (
         field()  # without the default of the base
@@ -168,6 +184,9 @@ class FitHybrid(HybridOptions, Operation):
 
     operation: ClassVar[str] = "hybrid-fit"
     runs: ClassVar[str] = "refaug.extras.conversations.jobs:hybrid_fit_job"
+    examples: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "a hybrid": {"conversations": "upload:0gk2xv7q3m9t00d4z8r1c5w6ab", "name": "talks", "vectors": "chat"}
+    }
 
     name: Annotated[Name, Doc("Name of the hybrid.")]
     columns: Annotated[

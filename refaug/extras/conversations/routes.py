@@ -18,11 +18,11 @@ from refaug.extras.conversations.selfplay.stored import open_self_play
 from refaug.extras.conversations.talks import played_conversations
 from refaug.service.scopes import Scope
 from refaug.service.web.answers import large_json_response
-from refaug.service.web.connection.body import body_of, request_body
-from refaug.service.web.dependencies import count_items, requires, while_connected
-from refaug.service.web.openapi import errors
+from refaug.service.web.connection.body import body_of
+from refaug.service.web.dependencies import count_items, while_connected
+from refaug.service.web.openapi import route_options
 from refaug.service.web.problems import BadRequest
-from refaug.service.web.schemas.common import STRICT, OnErrorField, Problems, ResponseModel
+from refaug.service.web.schemas.common import OnErrorField, Problems, ResponseModel, StrictModel
 from refaug.service.web.state import AddedRoutes, ServiceState, state_of
 
 # ── Bodies and answers ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -31,10 +31,8 @@ from refaug.service.web.state import AddedRoutes, ServiceState, state_of
 _SelfPlay = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}(@[0-9]{4}-[0-9]{2}-[0-9]{2}\.[1-9][0-9]{0,8})?$")]
 
 
-class HybridScoresIn(BaseModel):
+class HybridScoresIn(StrictModel):
     """Whole conversations to be scored, or a self-play of the server."""
-
-    model_config = STRICT
 
     conversations: list[dict[str, object]] | None = Field(
         default=None,
@@ -103,23 +101,6 @@ class HybridScoresOut(Problems, ResponseModel):
 
 router = APIRouter(prefix="/v1", tags=["scoring"])
 
-_EXAMPLES: Final = {
-    "conversations": {
-        "conversations": [
-            {
-                "id": "c1",
-                "bot": "b2",
-                "turns": [
-                    {"role": "participant", "text": "Hi! I like the sea."},
-                    {"role": "bot", "text": "So do I. Do you swim?"},
-                    {"role": "participant", "text": "Yes, haha, when it is warm."},
-                    {"role": "bot", "text": "It is warm today!"},
-                ],
-            }
-        ]
-    },
-    "self-play": {"self_play": "both"},
-}
 HybridName = Annotated[
     str,
     Path(
@@ -141,10 +122,7 @@ class _Warnings(Silent):
 
 
 @router.post(
-    "/hybrids/{name}/scores",
-    dependencies=[Depends(requires(Scope.SCORE))],
-    openapi_extra=request_body(HybridScoresIn, examples=_EXAMPLES),
-    responses={200: {"model": HybridScoresOut}, **errors(404, 409, 413)},
+    "/hybrids/{name}/scores", **route_options(Scope.SCORE, HybridScoresOut, 404, 409, 413, body=HybridScoresIn)
 )
 async def score_by_hybrid(
     request: Request, name: HybridName, body: Annotated[HybridScoresIn, Depends(body_of(HybridScoresIn))]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -13,7 +14,7 @@ from refaug.agreement.rows import RatedRows, Row
 from refaug.core.artefacts.build_stages import hash_of_inputs
 from refaug.core.artefacts.versions import Versions
 from refaug.core.errors import BadInput, Usage
-from refaug.core.files import make_folder, remove_tree, require_name
+from refaug.core.files import make_folder, remove_tree, require_name, sha256_of
 from refaug.core.home import Settings
 from refaug.core.progress import Progress
 from refaug.core.records import Item, Origin
@@ -22,13 +23,21 @@ from refaug.metrics.base import Floats
 from refaug.metrics.statistics.agreement import RatedSet, drawn_correlations
 from refaug.metrics.statistics.correlation import PARTIAL, Correlation, partial_spearman, pearson, spearman
 from refaug.metrics.statistics.resampling import percentile_interval
+from refaug.rater.adem.pretraining.build import ExcludedFile
+from refaug.rater.adem.pretraining.dialogues import ExcludedTexts
 from refaug.rater.adem.scorer.adem import KIND, SeenTexts, save_adem
-from refaug.rater.adem.scorer.encoding import DialogueEncoder, TripleVectors, VectorCache
-from refaug.rater.adem.scorer.fitting import FittedScorer, Scorer, fit_scorer
+from refaug.rater.adem.scorer.fitting import (
+    DialogueEncoder,
+    FittedScorer,
+    Scorer,
+    TripleVectors,
+    VectorCache,
+    fit_scorer,
+)
 from refaug.rater.adem.scorer.rated_triples import LEAST, MOST, Form, RatedTriples, Triple, to_five
 from refaug.rater.adem.scorer.settings import ScorerSettings
 from refaug.rater.training.order import TrainedVersion
-from refaug.scoring.items import BadItem
+from refaug.scoring.items import BadItem, read_items
 from refaug.scoring.settings import MetaSettings
 
 # ── The rated replies of test files, as ADEM's scorer learns from them ────────────────────────────────────────────────
@@ -478,3 +487,28 @@ def _figure(point: float, drawn: Floats) -> LineFigure:
         return LineFigure(value=point)
     low, high = percentile_interval(defined, _LEVEL)
     return LineFigure(value=point, low=low, high=high)
+
+
+# ── The texts of test files that a training must not see ──────────────────────────────────────────────────────────────
+
+
+def excluded_file(path: Path) -> ExcludedFile:
+    """Return a test file with its hash; its first item is read, so a file of another kind is refused at once."""
+    if next(_items(path), None) is None:
+        raise BadInput(f"{path} has no item", remedy="give a test file")
+    return ExcludedFile(path=str(path.absolute()), sha256=sha256_of(path))
+
+
+def read_excluded(files: Sequence[ExcludedFile]) -> ExcludedTexts:
+    """Return the texts of test files; BadInput where one has changed since it was named, or has a bad item."""
+    for file in files:
+        if sha256_of(Path(file.path)) != file.sha256:
+            raise BadInput(f"{file.path} has changed since the training was ordered", remedy="train anew")
+    return ExcludedTexts.of(test_item for file in files for test_item in _items(Path(file.path)))
+
+
+def _items(path: Path) -> Iterator[Item]:
+    for test_item in read_items(path):
+        if isinstance(test_item, BadItem):
+            raise BadInput(str(test_item), remedy="correct or remove it: its texts could not be excluded")
+        yield test_item

@@ -16,11 +16,12 @@ from refaug.core.errors import BadInput, NotAllowed
 from refaug.core.home import Settings
 from refaug.core.progress import Progress, Silent
 from refaug.extras.judges.language_models.asking import Asking
-from refaug.extras.judges.language_models.pointwise import PointwiseJudge, SampleSettings
+from refaug.extras.judges.language_models.pointwise import PointwiseJudge, sampling_of
 from refaug.extras.judges.language_models.rubric import find_rubric
 from refaug.extras.judges.metrics.adem import FittedReplies, ReplyToJudge
 from refaug.extras.judges.metrics.judged_replies import JudgedReplies
 from refaug.extras.judges.metrics.likelihood import Context, LikelyReplies
+from refaug.extras.judges.passports.validity import PassportCheck
 from refaug.metrics.base import Floats, Metric
 from refaug.rater.adem.scorer.adem import Adem
 from refaug.rater.adem.scorer.rated_triples import Triple
@@ -59,18 +60,10 @@ def open_asking(
 
 def _judge_of(metric: JudgedReplies, models: ModelRegistry, progress: Progress) -> PointwiseJudge:
     settings = metric.settings
-    return PointwiseJudge(
-        _asking(models.judge(metric.model), models, progress),
-        find_rubric(settings["rubric"]),
-        SampleSettings(
-            samples=int(settings["samples"]),
-            temperature=float(settings["temperature"]),
-            seed=int(settings["seed"]),
-            is_expected=settings["score"] == "expected",
-            repeat=int(settings["repeat"]),
-            is_weighted=settings["refs"] == "weighted",
-        ),
-    )
+    asking = _asking(models.judge(metric.model), models, progress)
+    rubric, sampling = find_rubric(settings["rubric"]), sampling_of(settings)
+    check = PassportCheck(models.home, asking, rubric, sampling, settings) if models.asks_judge else None
+    return PointwiseJudge(asking, rubric, sampling, check)
 
 
 def _asking(endpoint: Endpoint, models: ModelRegistry, progress: Progress) -> Asking:

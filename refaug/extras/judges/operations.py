@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from refaug.core.options.declaring import Argument, Doc, Ge, Gt, Le, Length, Lt, Metavar
-from refaug.core.options.decoding import Options
+from refaug.core.options.decoding import Options, made_of
 from refaug.operations.operation import Name, Seed, Spec, Text, Threads
 from refaug.operations.training import Count, Few, NetworkOptions
 
@@ -66,32 +66,23 @@ class PretrainVhred(NetworkOptions):
     def order(self, *, threads: int, exclude: Sequence[ExcludedFile]) -> VhredOrder:
         """Return it as the network is trained, completed by the preset; excluded files as the face has read them."""
         from refaug.rater.adem.pretraining.build import VhredOrder  # noqa: PLC0415  torch
-        from refaug.rater.adem.pretraining.windows import WindowSettings  # noqa: PLC0415
+        from refaug.rater.adem.pretraining.dialogues import WindowSettings  # noqa: PLC0415
         from refaug.rater.adem.vhred.sizes import PRESETS, VhredConfig  # noqa: PLC0415
         from refaug.rater.training.loop import TrainConfig  # noqa: PLC0415
 
         sizes = PRESETS[self.preset]
         steps = self.steps or sizes.steps
         latent = 0 if self.latent == "none" else self.latent
-        windows = WindowSettings(
-            turns=self.turns,
-            batch=self.batch or sizes.batch,
-            steps=steps,
-            round_steps=min(self.round_steps, steps),
-            word_drop=self.word_drop,
-            validation_share=self.validation_share,
-            seed=self.seed,
-        )
+        batch, round_steps = self.batch or sizes.batch, min(self.round_steps, steps)
+        windows = made_of(WindowSettings, self, batch=batch, steps=steps, round_steps=round_steps)
         return VhredOrder(
             name=self.name or self.logs[0],
             logs=self.logs,
             more_texts=self.more_texts,
-            model=VhredConfig(
-                embedding=sizes.embedding,
-                utterance=sizes.utterance,
-                context=sizes.context,
+            model=made_of(
+                VhredConfig,
+                sizes,
                 latent=sizes.latent if latent is None else latent,
-                decoder=sizes.decoder,
                 max_tokens=self.max_tokens or sizes.max_tokens,
                 turns=self.turns,
                 cell=self.cell,
@@ -150,13 +141,5 @@ class TrainAdem(Options):
         from refaug.rater.adem.scorer.rated_triples import Form  # noqa: PLC0415  numpy
         from refaug.rater.adem.scorer.settings import ScorerSettings  # noqa: PLC0415
 
-        return ScorerSettings(
-            form=Form(self.form),
-            state=self.state,
-            protocol=self.protocol,
-            components=self.components,
-            penalty=self.l2,
-            rate=self.rate,
-            balanced=self.balance == "length",
-            seed=self.seed,
-        )
+        balanced = self.balance == "length"
+        return made_of(ScorerSettings, self, form=Form(self.form), penalty=self.l2, balanced=balanced)

@@ -17,6 +17,7 @@ from refaug.cli.shared.output import JsonFlag, MemoryOption, parse_size, print_j
 from refaug.cli.shared.progress import display_progress
 from refaug.core.errors import NotFound, Usage
 from refaug.core.home import Settings
+from refaug.core.options.decoding import made_of
 from refaug.core.progress import Progress
 
 if TYPE_CHECKING:
@@ -185,21 +186,7 @@ class ReproduceOptions:
         from refaug.extras.reproduction.material.proof_logs import ProofSettings  # noqa: PLC0415  torch
         from refaug.scoring.home.indexes import cores  # noqa: PLC0415  FAISS
 
-        return ProofSettings(
-            data=self.data,
-            fraction=self.fraction,
-            draws=self.draws,
-            seeds=self.seeds,
-            seed=self.seed,
-            edits=self.edits,
-            threads=self.threads or cores(),
-            memory=parse_size(self.memory),
-            preset=self.preset,
-            epochs=self.epochs,
-            encoder=self.encoder,
-            vhred=self.vhred,
-            ruber=self.ruber,
-        )
+        return made_of(ProofSettings, self, threads=self.threads or cores(), memory=parse_size(self.memory))
 
 
 @with_options

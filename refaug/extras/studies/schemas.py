@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import AwareDatetime, BaseModel, Field
 
 from refaug.extras.studies.participation.signed_links import MOST_CHARACTERS
-from refaug.service.web.schemas.common import STRICT, Page, ResponseModel
+from refaug.service.web.schemas.common import OpenModel, Page, ResponseModel, StrictModel
 
 StudyState = Literal["draft", "pilot", "open", "paused", "closed"]
 _Items = Annotated[
@@ -16,29 +16,23 @@ _Items = Annotated[
 ]
 
 
-class StudyIn(BaseModel):
+class StudyIn(StrictModel):
     """A study that is to be made, as a draft."""
-
-    model_config = STRICT
 
     name: str = Field(description="of the study", pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")
     protocol: dict[str, object] = Field(description="what participants do and are asked; checked as a whole")
-    items: _Items = []
+    items: _Items = Field(default=[])
 
 
-class AmendmentIn(BaseModel):
+class AmendmentIn(StrictModel):
     """Another protocol: of a draft, or as an amendment of an open study."""
-
-    model_config = STRICT
 
     protocol: dict[str, object] = Field(description="the whole protocol")
     reason: str = Field(default="", description="why; needed once the study has opened", max_length=2_000)
 
 
-class StudyItemsIn(BaseModel):
+class StudyItemsIn(StrictModel):
     """Items for a draft."""
-
-    model_config = STRICT
 
     items: Annotated[
         list[dict[str, object]], Field(min_length=1, max_length=100_000, description="as POST /v1/studies takes them")
@@ -130,10 +124,8 @@ class StudyPreviewOut(ResponseModel):
     sequence: list[dict[str, object]] = Field(description="an example of the tasks of a participant, with their checks")
 
 
-class InvitesIn(BaseModel):
+class InvitesIn(StrictModel):
     """Invitations that are to be made."""
-
-    model_config = STRICT
 
     count: int = Field(default=1, description="how many", ge=1, le=10_000)
     uses_max: int | None = Field(
@@ -213,10 +205,8 @@ class ParticipantTasksOut(ResponseModel):
     tasks: list[dict[str, object]] = Field(description="as the export has them")
 
 
-class ExclusionIn(BaseModel):
+class ExclusionIn(StrictModel):
     """Leaving a participant out of the report, or taking them in again."""
-
-    model_config = STRICT
 
     reason: str | None = Field(description="why; null takes them in again", max_length=500)
 
@@ -250,10 +240,8 @@ _Answers = Annotated[
 ]
 
 
-class SessionIn(BaseModel):
+class SessionIn(StrictModel):
     """The link of an invitation, and what a recruiting service has added to it."""
-
-    model_config = STRICT
 
     token: str = Field(description="what stands behind the # of the link", min_length=1, max_length=300)
     external: dict[_Id, _Parameter] = Field(
@@ -264,72 +252,56 @@ class SessionIn(BaseModel):
     language: str | None = Field(default=None, max_length=20, description="one of the study's languages")
 
 
-class ConsentIn(BaseModel):
+class ConsentIn(StrictModel):
     """Agreement to the text of consent, with answers to the questions of screening."""
-
-    model_config = STRICT
 
     sha256: str = Field(description="of the text that was shown", pattern=r"^[0-9a-f]{64}$")
     agree: bool = Field(description="true")
-    screening: _Answers = {}
+    screening: _Answers = Field(default={})
 
 
-class TrainingIn(BaseModel):
+class TrainingIn(StrictModel):
     """Answers to an item of the training."""
-
-    model_config = STRICT
 
     item: _Id = Field(description="its id")
     answers: _Answers
 
 
-class MessageIn(BaseModel):
+class MessageIn(StrictModel):
     """A message to the bot, or to both bots of a pair."""
-
-    model_config = STRICT
 
     n: int = Field(description="the number that it gets: one more than the last message has", ge=1, le=10_000)
     text: str = Field(description="what is said", min_length=1, max_length=200_000)
 
 
-class VoteIn(BaseModel):
+class VoteIn(StrictModel):
     """A vote on a reply."""
-
-    model_config = STRICT
 
     n: int = Field(description="the number of the reply", ge=1, le=10_000)
     value: Literal[-1, 0, 1] = Field(description="down, none, or up")
     side: _Side = None
 
 
-class AnswersIn(BaseModel):
+class AnswersIn(StrictModel):
     """Answers to questions about the task, one of its sides, or a turn."""
-
-    model_config = STRICT
 
     answers: _Answers
     side: _Side = None
     n: int | None = Field(default=None, description="the turn that they are about", ge=1, le=10_000)
 
 
-class SkipIn(BaseModel):
+class SkipIn(StrictModel):
     """Leaving a task out."""
-
-    model_config = STRICT
 
     reason: str = Field(description="why; `bot_failed` where there was no reply", min_length=1, max_length=500)
 
 
-class EmptyIn(BaseModel):
+class EmptyIn(StrictModel):
     """Nothing: an empty object."""
 
-    model_config = STRICT
 
-
-class TakeStateOut(ResponseModel):
+class TakeStateOut(OpenModel, ResponseModel):
     """The whole state of a participant, from which a page is built; nothing in it names a bot, a hash or a host."""
-
-    model_config = ConfigDict(extra="allow")
 
     study: dict[str, object] = Field(description="title, kind, state, language, limits, guidelines, texts")
     step: str = Field(
@@ -360,10 +332,8 @@ class ActionOut(ResponseModel):
     state: dict[str, object] = Field(description="as GET /v1/take/state has it")
 
 
-class OwnDataOut(ResponseModel):
+class OwnDataOut(OpenModel, ResponseModel):
     """Everything that is stored of a participant, without what names a bot."""
-
-    model_config = ConfigDict(extra="allow")
 
     code: str = Field(description="of the participant")
     tasks: list[dict[str, object]] = Field(description="every task with messages and answers")

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from refaug.core.array_files import write_array
 from refaug.core.errors import Corrupt, Usage
 from refaug.core.files import make_folder, read_json, storage_errors, sync_file, write_json
-from refaug.core.kernels import compiled, frozen
+from refaug.core.kernels.kernel import compiled, frozen
 from refaug.core.progress import Progress
 from refaug.indexer.bm25.scores import (
     Bm25Queries,
@@ -31,9 +31,6 @@ from refaug.indexer.bm25.scores import (
     Codes,
     Offsets,
     Scores,
-    bm25_row_score,
-    brute_force,
-    select_queries,
     self_scores,
     weigh_queries,
 )
@@ -207,19 +204,6 @@ def _sort(size: int, documents: Rows, scores: Sums) -> None:
 
 
 # ── The BM25 index of a set of texts: built from word codes, memory-mapped, searched for candidates ───────────────────
-
-__all__ = [
-    "Bm25Index",
-    "Bm25Queries",
-    "Bm25Settings",
-    "Bm25Statistics",
-    "bm25_row_score",
-    "brute_force",
-    "build_bm25",
-    "select_queries",
-    "self_scores",
-    "weigh_queries",
-]
 
 # The file names of bm25s
 _SCORES: Final = "data.csc.index.npy"

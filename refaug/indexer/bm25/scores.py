@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from refaug.core.array_files import write_array
 from refaug.core.errors import Corrupt, Usage
 from refaug.core.files import read_json, write_json
-from refaug.core.kernels import compiled, frozen
+from refaug.core.kernels.kernel import compiled, frozen
 from refaug.indexer.columns import map_array
 
 Codes = NDArray[np.int32]

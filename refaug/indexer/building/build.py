@@ -14,7 +14,7 @@ from typing import Any
 from refaug.core.artefacts.build_stages import MARK, Stages, hash_of_inputs
 from refaug.core.artefacts.manifests import describe_files, require_files
 from refaug.core.artefacts.versions import Writer
-from refaug.core.clusters import Cluster
+from refaug.core.clusters import ConnectedCluster
 from refaug.core.errors import CheckFailed, Corrupt, SourceChanged, Usage
 from refaug.core.files import make_folder
 from refaug.core.installation import EXECUTORS, find
@@ -22,8 +22,7 @@ from refaug.core.progress import Progress
 from refaug.core.query_engine import QueryEngine, scratch_in
 from refaug.indexer.building import segment_stages
 from refaug.indexer.building.material import Material, open_material
-from refaug.indexer.building.order import IndexOrder
-from refaug.indexer.building.scratch import remove_scratch, scratch_of
+from refaug.indexer.building.order import IndexOrder, remove_scratch, scratch_of
 from refaug.indexer.building.sharding import make_shards, seconds_by_stage
 from refaug.indexer.index_folders import Places
 from refaug.indexer.manifest import (
@@ -56,7 +55,12 @@ class IndexBuild:
 
 
 def build_index(
-    places: Places, order: IndexOrder, progress: Progress, *, again: bool = False, cluster: Cluster | None = None
+    places: Places,
+    order: IndexOrder,
+    progress: Progress,
+    *,
+    again: bool = False,
+    cluster: ConnectedCluster | None = None,
 ) -> IndexBuild:
     """Build a version from the logs as they are now, and publish it if it reaches the requested recall.
 

@@ -28,7 +28,7 @@ from refaug.core.errors import Conflict
 from refaug.core.files import make_folder
 from refaug.core.progress import Progress
 from refaug.core.query_engine import QueryEngine, scratch_in
-from refaug.indexer.bm25.index import Bm25Settings, Bm25Statistics
+from refaug.indexer.bm25.scores import Bm25Settings, Bm25Statistics
 from refaug.indexer.building import segment_files, segment_stages
 from refaug.indexer.building.build import (
     IndexBuild,
@@ -40,9 +40,9 @@ from refaug.indexer.building.build import (
     require_unchanged,
 )
 from refaug.indexer.building.material import Material, reopen_material
+from refaug.indexer.building.order import remove_scratch
 from refaug.indexer.building.plan import EXACT_BELOW, Limits
 from refaug.indexer.building.recall import ExactSearch
-from refaug.indexer.building.scratch import remove_scratch
 from refaug.indexer.building.segment_stages import CHECK_QUERIES
 from refaug.indexer.building.sharding import seconds_by_stage
 from refaug.indexer.building.update import link_file, live_keys, order_of
@@ -489,14 +489,8 @@ class _Compaction:
         effort = int(self.before.plan.get("effort", like.effort))
         if number not in tables:
             return replace(self._infos_before[number], effort=effort)
-        return SegmentInfo(
-            folder=f"{SHARDS}/{number}",
-            factory=like.factory,
-            effort=effort,
-            depth=like.depth,
-            utterances=tables[number]["utterances"],
-            with_vector=added[number],
-            pairs=tables[number]["pairs"],
-            occurrences=tables[number]["occurrences"],
-            extra_words=len(self._words_before(number)),
+        plan = {"factory": like.factory, "effort": effort, "depth": like.depth}
+        words = len(self._words_before(number))
+        return segment_stages.segment_info(
+            f"{SHARDS}/{number}", plan, tables[number], with_vector=added[number], extra_words=words
         )

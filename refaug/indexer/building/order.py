@@ -1,4 +1,4 @@
-"""The order of an index: what to build, as the command line or a job specifies it."""
+"""The order of an index: what to build, as the command line or a job specifies it; and where a cluster works on it."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from refaug.core.artefacts.build_stages import Stages
 from refaug.core.errors import Usage
-from refaug.core.files import require_name
-from refaug.indexer.bm25.index import Bm25Settings
+from refaug.core.files import remove_tree, require_name
+from refaug.indexer.bm25.scores import Bm25Settings
 from refaug.indexer.building.plan import Limits
 from refaug.indexer.building.recall import QUERIES
 from refaug.indexer.vectors.sentence_vectors import SentenceSettings
@@ -66,3 +67,21 @@ class IndexOrder:
             "seed": self.seed,
             **({"shards": self.shards} if self.shards > 1 else {}),
         }
+
+
+# ── Where tasks of a build on a cluster write what is no part of the index ────────────────────────────────────────────
+
+
+def scratch_of(cache: Path, stages: Stages) -> Path:
+    """Return the folder of what tasks of a build write that is no part of the index."""
+    return cache.resolve() / f"cluster-{stages.folder.name}"
+
+
+def remove_scratch(cache: Path, name: str, *, but: Path | None = None) -> None:
+    """Remove what stopped builds of an index on a cluster left behind, texts among it, but this folder.
+
+    Only the holder of the lock of the index may call this.
+    """
+    for folder in cache.resolve().glob(f"cluster-index-{name}-{'?' * 12}"):
+        if folder != but:
+            remove_tree(folder)

@@ -5,20 +5,20 @@ Everything is done in blocks of utterances, and a block's memory is freed before
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from refaug.core.files import make_folder, remove_tree
 from refaug.core.progress import Progress
 from refaug.core.vectors.encoders import Encoder
-from refaug.indexer.bm25.index import Bm25Settings, Bm25Statistics, build_bm25
+from refaug.indexer.bm25.index import build_bm25
+from refaug.indexer.bm25.scores import Bm25Settings, Bm25Statistics
 from refaug.indexer.building.recall import ExactSearch
 from refaug.indexer.columns import ROWS_A_BATCH, NpyWriter, map_array, text_batches
 from refaug.indexer.nearest.index_builder import AnnBuilder
@@ -188,9 +188,9 @@ class EncoderBlocks:
 
 def encode(folder: Path, encoder: Encoder, progress: Progress) -> Mapping[str, int]:
     """Write the vectors of an encoder, which cannot be computed again from words."""
-    has_vector = encode_utterances(
-        encoder, text_batches(folder / segments.UTTERANCES, "text"), folder / segments.EXACT, progress
-    )
+    texts = list(text_batches(folder / segments.UTTERANCES))  # read on access
+    progress.stage("encoding utterances", sum(map(len, texts)), "utterances")
+    has_vector = encode_utterances(encoder, texts, folder / segments.EXACT, progress)
     return {"with_vector": int(has_vector.sum())}
 
 
@@ -295,6 +295,3 @@ def map_words(folder: Path, *, responses: bool) -> tuple[NDArray[np.int32], NDAr
         else (segments.UTTERANCE_TOKENS, segments.UTTERANCE_TOKEN_START)
     )
     return map_array(folder / tokens[0], np.int32), map_array(folder / tokens[1], np.int64)
-
-
-Batches = Callable[[], Iterator[pa.StringArray]]

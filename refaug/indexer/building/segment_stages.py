@@ -15,7 +15,7 @@ from refaug.core.artefacts.build_stages import Stages
 from refaug.core.errors import BadInput
 from refaug.core.progress import Progress
 from refaug.core.query_engine import QueryEngine
-from refaug.indexer.bm25.index import Bm25Settings
+from refaug.indexer.bm25.scores import Bm25Settings
 from refaug.indexer.building import segment_files
 from refaug.indexer.building.material import Material
 from refaug.indexer.building.plan import Demand, Limits, choose, options
@@ -90,16 +90,23 @@ def make_segment(work: SegmentWork, write: TableStage) -> SegmentInfo:
     if work.bm25 is not None:
         settings = work.bm25
         stages.run("bm25", lambda: segment_files.add_bm25(work.path, len(work.vocabulary), settings, progress))
+    return segment_info(work.folder, plan, table, with_vector=added["with_vector"], extra_words=words["extra_words"])
+
+
+def segment_info(
+    folder: str, plan: Mapping[str, Any], table: Mapping[str, Any], *, with_vector: int, extra_words: int
+) -> SegmentInfo:
+    """Return what the manifest says of a segment with such a plan and table."""
     return SegmentInfo(
-        folder=work.folder,
+        folder=folder,
         factory=plan["factory"],
         effort=plan["effort"],
         depth=plan["depth"],
-        utterances=rows,
-        with_vector=added["with_vector"],
-        pairs=pairs,
+        utterances=table["utterances"],
+        with_vector=with_vector,
+        pairs=table["pairs"],
         occurrences=table["occurrences"],
-        extra_words=words["extra_words"],
+        extra_words=extra_words,
     )
 
 

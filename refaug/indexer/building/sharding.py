@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refaug.core.files import make_folder, remove_tree
-from refaug.indexer.bm25.index import Bm25Statistics
+from refaug.indexer.bm25.scores import Bm25Statistics
 from refaug.indexer.building import segment_files, segment_stages
 from refaug.indexer.building.material import Material
 from refaug.indexer.building.recall import ExactSearch
@@ -66,17 +66,7 @@ def infos_of(
 ) -> list[SegmentInfo]:
     """Return what the manifest says of each shard."""
     return [
-        SegmentInfo(
-            folder=shard.work.folder,
-            factory=plan["factory"],
-            effort=plan["effort"],
-            depth=plan["depth"],
-            utterances=shard.rows,
-            with_vector=vectors,
-            pairs=shard.table["pairs"],
-            occurrences=shard.table["occurrences"],
-            extra_words=words,
-        )
+        segment_stages.segment_info(shard.work.folder, plan, shard.table, with_vector=vectors, extra_words=words)
         for shard, words, vectors in zip(filled, extra_words, with_vector, strict=True)
     ]
 

@@ -24,9 +24,10 @@ from refaug.core.artefacts.manifests import require_files
 from refaug.core.artefacts.version_locks import HeldVersion
 from refaug.core.errors import CheckFailed, Conflict, Corrupt, NotFound
 from refaug.core.files import make_folder, read_json, sync_folder
+from refaug.core.options.decoding import made_of
 from refaug.core.progress import Progress
 from refaug.core.query_engine import QueryEngine, scratch_in
-from refaug.indexer.bm25.index import Bm25Settings
+from refaug.indexer.bm25.scores import Bm25Settings
 from refaug.indexer.building import build
 from refaug.indexer.building.material import Material, reopen_material
 from refaug.indexer.building.order import IndexOrder
@@ -145,19 +146,16 @@ def order_of(manifest: IndexManifest, folder: Path, *, threads: int, memory: int
     """Return the order that a version was built by."""
     model_file = next(iter(sorted((folder / TOKENIZER_FOLDER).glob("*.model"))), None)
     words = manifest.vectors.kind == "words"
-    return IndexOrder(
-        name=manifest.name,
+    return made_of(
+        IndexOrder,
+        manifest,
         logs=tuple(log.name for log in manifest.logs),
         vectors=manifest.vectors.name if words else None,
         encoder=None if words else manifest.vectors.encoder,
         tokenizer=f"sentencepiece:{model_file}" if model_file is not None else manifest.tokenizer,
-        sentence=manifest.sentence,
         bm25=None if manifest.bm25 is None else Bm25Settings(**manifest.bm25),
         limits=Limits(**manifest.limits),
-        check_queries=manifest.check_queries,
         least_coverage=0.0,  # it was good enough before
-        seed=manifest.seed,
-        shards=manifest.shards,
         threads=threads,
         memory=memory,
         publish=publish,

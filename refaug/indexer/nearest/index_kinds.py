@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refaug.core.errors import Usage
-from refaug.core.kernels import compiled, frozen
+from refaug.core.kernels.kernel import compiled, frozen
 from refaug.indexer.nearest.faiss_calls import Kind, padded, shorten_error
 
 _MOST_LISTS: Final = 1 << 20  # FAISS allocates every list before it checks whether the number makes sense

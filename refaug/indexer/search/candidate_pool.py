@@ -16,7 +16,7 @@ from typing import Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from refaug.core.kernels import compiled
+from refaug.core.kernels.kernel import compiled
 from refaug.indexer.search.search_tables import Keys, Rows
 from refaug.indexer.search.segments import SegmentFacts
 

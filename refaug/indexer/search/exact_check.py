@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from refaug.core.errors import Usage
 from refaug.core.progress import Progress
 from refaug.core.records import Item, Reference
-from refaug.indexer.bm25.index import brute_force
+from refaug.indexer.bm25.scores import brute_force
 from refaug.indexer.columns import ROWS_A_BATCH
 from refaug.indexer.search.index import ReferenceIndex
 from refaug.indexer.search.ranking import MILLION, Events, events_of_pairs, events_of_utterances
@@ -29,8 +29,6 @@ from refaug.indexer.search.similarity import Bm25Likeness, Likeness, WordVectorL
 from refaug.indexer.vectors.sentence_vectors import embed
 
 _MOST_PAIRS: Final = 512  # of each query are ranked exactly; exclusions and repeated texts use some up
-
-Floats = NDArray[np.float32]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,15 +9,13 @@ from dataclasses import dataclass, replace
 from itertools import chain, pairwise
 from pathlib import Path, PurePath
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, Protocol, Self
 
 import numpy as np
 
-from refaug.core import installation
 from refaug.core.artefacts.manifests import named_files, require_files
 from refaug.core.artefacts.verified_files import verified_files
 from refaug.core.artefacts.version_locks import HeldVersion
-from refaug.core.clusters import Cluster
 from refaug.core.errors import Conflict, Corrupt, Usage
 from refaug.core.files import read_json
 from refaug.core.records import Item, Reference
@@ -69,6 +67,43 @@ class Sources:
     held: HeldVersion | None
 
 
+@dataclass(frozen=True, kw_only=True)
+class ShardSource:
+    """What a fleet opens: a version in a folder, with its vectors."""
+
+    spec: str  # name@version
+    folder: Path
+    manifest: IndexManifest
+    vectors: Path | None  # the folder of its word vectors
+    weights: WordWeights | None
+    words: int
+
+
+class OpenFleet(Protocol):
+    """The segments of one version that are open on a cluster, as searches ask them."""
+
+    def segments(
+        self, likeness: Likeness, tables: QueryTables, settings: SearchSettings, without: Sequence[str] = ()
+    ) -> searched_segments.SearchedSegments:
+        """Return the segments for one search, without the shards of these names."""
+
+    def utterance(self, number: int) -> str:
+        """Return the text of one of all utterances, numbered through the segments."""
+
+    def first_pair(self) -> Item:
+        """Return a pair of the index, by which a search warms up."""
+
+    def close(self) -> None:
+        """End them, where they were opened for this search alone."""
+
+
+class FleetOpener(Protocol):
+    """Opens the shards of a version, or finds them open."""
+
+    def open(self, source: ShardSource) -> OpenFleet:
+        """Return the shards of this version."""
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ReferenceIndex:
     """One version of an index, held against removal until it is closed; several threads may search it."""
@@ -82,7 +117,7 @@ class ReferenceIndex:
     sources: Sources
     held: HeldVersion | None
     threads: int = 1
-    fleet: Cluster | None = None  # the segments, where they are open on a cluster
+    fleet: OpenFleet | None = None  # the segments, where they are open on a cluster
 
     @classmethod
     def open(cls, places: Places, spec: str, *, threads: int = 1, hashed: bool = False) -> Self:
@@ -106,7 +141,7 @@ class ReferenceIndex:
         return replace(opened, held=held)
 
     @classmethod
-    def open_on(cls, places: Places, spec: str, hosts: Cluster, *, threads: int = 1) -> Self:
+    def open_on(cls, places: Places, spec: str, hosts: FleetOpener, *, threads: int = 1) -> Self:
         """Open a version whose segments are searched on a cluster; this process embeds, and merges the results.
 
         It compares the hashes of the files that it reads itself, and the processes of the cluster those of theirs.
@@ -125,12 +160,10 @@ class ReferenceIndex:
             sources, words = open_sources(places, manifest, threads, hashed=True)
             if sources.held is not None:
                 failing.callback(sources.held.close)
-            vocabulary = Vocabulary(words, tokenizer)
-            for hashes in word_hashes(held.folder, manifest):
-                vocabulary.extend(hashes)
+            vocabulary = _vocabulary(words, tokenizer, held.folder, manifest)
             bm25 = held.folder / manifest.segments[0].folder / BM25
             fleet = hosts.open(
-                installation.find(installation.EXECUTORS, "shard-source")(
+                ShardSource(
                     spec=f"{held.name}@{held.version}",
                     folder=held.folder,
                     manifest=manifest,
@@ -161,33 +194,16 @@ class ReferenceIndex:
         manifest = IndexManifest.read(folder)
         tokenizer = tokenizer_of(manifest, folder)
         sources, words = open_sources(places, manifest, threads, hashed=hashed)
-        try:
-            return cls._of_sources(folder, manifest, tokenizer, sources, words, name, version, threads)
-        except BaseException:
+        with ExitStack() as failing:
             if sources.held is not None:
-                sources.held.close()
-            raise
-
-    @classmethod
-    def _of_sources(
-        cls,
-        folder: Path,
-        manifest: IndexManifest,
-        tokenizer: Tokenizer,
-        sources: Sources,
-        words: Sequence[str],
-        name: str,
-        version: str,
-        threads: int,
-    ) -> Self:
-        vocabulary = Vocabulary(words, tokenizer)
-        for hashes in word_hashes(folder, manifest):
-            vocabulary.extend(hashes)
-        segments = tuple(open_segment(folder, number, info) for number, info in enumerate(manifest.segments))
-        _require_dimensions(folder, segments, manifest)
-        sizes = {"words": len(vocabulary), "logs": len(manifest.logs), "dimensions": manifest.vectors.dimensions}
-        for number, segment in enumerate(segments):
-            require_sound(folder, number, segment, **sizes)
+                failing.callback(sources.held.close)
+            vocabulary = _vocabulary(words, tokenizer, folder, manifest)
+            segments = tuple(open_segment(folder, number, info) for number, info in enumerate(manifest.segments))
+            _require_dimensions(folder, segments, manifest)
+            sizes = {"words": len(vocabulary), "logs": len(manifest.logs), "dimensions": manifest.vectors.dimensions}
+            for number, segment in enumerate(segments):
+                require_sound(folder, number, segment, **sizes)
+            failing.pop_all()
         return cls(
             name=name,
             version=version,
@@ -305,7 +321,7 @@ class ReferenceIndex:
         places = np.random.default_rng(number)
         place = int(places.integers(sum(info.utterances for info in self.manifest.segments)))
         if self.fleet is not None:
-            return str(self.fleet.utterance(place))
+            return self.fleet.utterance(place)
         for segment in self.segments:
             if place < segment.utterance_count:
                 return segment.utterances.take(np.array([place], np.int64))[0] or ""
@@ -391,6 +407,14 @@ def open_sources(
         return Sources(weights=None, encoder=encoder, held=held_encoder), []
     held, vectors = hold_vectors(places.vectors, source, hashed=hashed)
     return Sources(weights=WordWeights.of(vectors, manifest.sentence), encoder=None, held=held), vectors.words
+
+
+def _vocabulary(words: Sequence[str], tokenizer: Tokenizer, folder: Path, manifest: IndexManifest) -> Vocabulary:
+    """Return the words of the vectors, and behind them those of the segments."""
+    vocabulary = Vocabulary(words, tokenizer)
+    for hashes in word_hashes(folder, manifest):
+        vocabulary.extend(hashes)
+    return vocabulary
 
 
 def _require_dimensions(folder: Path, segments: Sequence[Segment], manifest: IndexManifest) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refaug.core.errors import Usage
-from refaug.core.kernels import compiled
+from refaug.core.kernels.kernel import compiled
 from refaug.core.records import Item, Origin
 from refaug.core.text.normalisation import normalise
 from refaug.indexer.search.search_settings import SearchSettings

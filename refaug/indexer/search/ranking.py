@@ -12,8 +12,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from refaug.core.kernels import compiled
 from refaug.core.kernels.compiler import fetch_ahead
+from refaug.core.kernels.kernel import compiled
 from refaug.indexer.search.search_tables import NO_TIME, Keys, QueryTables, Rows, SegmentTables
 
 # ── ───────────────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -1,7 +1,7 @@
 """The segments of an index as one search goes through them, wherever they lie: in this process or in others.
 
-A search finds candidates (`refaug.indexer.search.candidates`), ranks them, and at the end asks for the texts of those
-that are shown. All of it is asked of all segments at once, so that segments in other processes work side by side.
+A search finds candidates (`refaug.indexer.search.candidate_pool`), ranks them, and at the end asks for the texts of
+those that are shown. All of it is asked of all segments at once, so that segments in other processes work side by side.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
 """Similarity of a test pair and a stored pair in each mode: candidates quickly, their similarity exactly.
 
 The candidates come from FAISS or from BM25's postings. Where FAISS's codes are coarse, it returns more of them, and a
-quick comparison chooses the best (`refaug.indexer.search.candidates`). The similarity of the candidates is then
+quick comparison chooses the best (`refaug.indexer.search.candidate_pool`). The similarity of the candidates is then
 computed in double precision from the stored texts, in a fixed order of summation, and rounded to a millionth.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -15,10 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refaug.core.errors import Usage
-from refaug.core.kernels import compiled, compiled_with
 from refaug.core.kernels.compiler import fetch_ahead
+from refaug.core.kernels.kernel import compiled, compiled_with
 from refaug.core.vectors.encoders import Encoder, of_unit_length
-from refaug.indexer.bm25.index import Bm25Index, Bm25Queries, bm25_row_score, brute_force, select_queries
+from refaug.indexer.bm25.index import Bm25Index
+from refaug.indexer.bm25.scores import Bm25Queries, bm25_row_score, brute_force, select_queries
 from refaug.indexer.search.candidate_pool import Similarities
 from refaug.indexer.search.ranking import MILLION, NO_LEVEL
 from refaug.indexer.search.search_tables import Rows
@@ -72,18 +74,52 @@ class Likeness(Protocol):
         ...
 
 
+class _ByLists(ABC):
+    """Similarity to tables of utterances, which is that to lists of one length."""
+
+    @abstractmethod
+    def list_levels(self, segment: Segment, query_numbers: Rows, start: Rows, rows: Rows, *, golds: bool) -> Levels:
+        """Return similarities for a list of utterances or responses; for −1 there is none."""
+
+    def utterance_levels(self, segment: Segment, query_numbers: Rows, rows: Rows) -> Levels:
+        """Return similarities for utterances (queries, depth), computed again from what is stored of them."""
+        start = np.arange(len(rows) + 1, dtype=np.int64) * rows.shape[1]
+        return self.list_levels(segment, query_numbers, start, rows.ravel(), golds=False).reshape(rows.shape)
+
+
 # Vectors
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class WordVectorLikeness:
+class _VectorLikeness(_ByLists):
+    """The cosine of vectors, of which FAISS finds the largest."""
+
+    vectors: NDArray[np.float64]  # (queries, dimensions), of unit length
+    able: NDArray[np.bool_]
+    threads: int
+
+    def code_depth(self, most_depth: int, count: int) -> int:
+        """Return how many utterances FAISS must name to include the best `count` of all segments."""
+        return max(most_depth, count * (_ROWS_A_CANDIDATE if most_depth > COARSE else 1))
+
+    def code_candidates(
+        self, segment: Segment, query_numbers: Rows, width: int, effort: int
+    ) -> tuple[Rows, Similarities]:
+        """Return FAISS's candidates."""
+        vectors = self.vectors[query_numbers]
+        if segment.ann is None:
+            return np.full((len(vectors), width), -1, np.int64), np.full((len(vectors), width), -np.inf)
+        ids, similarities = segment.ann.search(vectors.astype(np.float32), width, effort, threads=self.threads)
+        rows: Rows = np.where(ids >= 0, segment.vector_rows[np.maximum(ids, 0)], -1).astype(np.int64)
+        return rows, similarities.astype(np.float64)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class WordVectorLikeness(_VectorLikeness):
     """The cosine of mean word vectors."""
 
     weights: WordWeights
-    vectors: NDArray[np.float64]  # (queries, dimensions), of unit length
     gold_vectors: NDArray[np.float64]
-    able: NDArray[np.bool_]
-    threads: int
     margin: int = 20  # single precision in FAISS and in the quick comparison
 
     @classmethod
@@ -98,16 +134,6 @@ class WordVectorLikeness:
             able = able & gold_able
         return cls(weights=weights, vectors=vectors, gold_vectors=gold_vectors, able=able, threads=threads)
 
-    def code_depth(self, most_depth: int, count: int) -> int:
-        """Return how many of FAISS's candidates include the best `count`."""
-        return _faiss_depth(most_depth, count)
-
-    def code_candidates(
-        self, segment: Segment, query_numbers: Rows, width: int, effort: int
-    ) -> tuple[Rows, Similarities]:
-        """Return FAISS's candidates."""
-        return _search_faiss(segment, self.vectors[query_numbers], width, effort, self.threads)
-
     def finer(self, segment: Segment, query_numbers: Rows, rows: Rows) -> Similarities | None:
         """Return similarities by bytes or by words where FAISS's codes are coarse."""
         if segment.quick is not None or segment.lengths is None:
@@ -115,23 +141,16 @@ class WordVectorLikeness:
         words = (self.weights, *segment.words(responses=False), segment.lengths)
         return _by_words(*words, self.vectors[query_numbers].astype(np.float32), rows).astype(np.float64)
 
-    def utterance_levels(self, segment: Segment, query_numbers: Rows, rows: Rows) -> Levels:
-        """Return similarities with vectors computed again from the stored words."""
-        return _vector_levels(self.weights, *segment.words(responses=False), self.vectors[query_numbers], rows)
-
     def list_levels(self, segment: Segment, query_numbers: Rows, start: Rows, rows: Rows, *, golds: bool) -> Levels:
-        """Return similarities for a list of utterances or responses."""
+        """Return similarities with vectors computed again from the stored words."""
         vectors = (self.gold_vectors if golds else self.vectors)[query_numbers]
-        return _listed_vector_levels(self.weights, *segment.words(responses=golds), vectors, start, rows)
+        return _vector_levels(self.weights, *segment.words(responses=golds), vectors, start, rows)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class EncoderLikeness:
+class EncoderLikeness(_VectorLikeness):
     """The cosine of an encoder's sentence vectors."""
 
-    vectors: NDArray[np.float64]
-    able: NDArray[np.bool_]
-    threads: int
     margin: int = 2
 
     @classmethod
@@ -141,57 +160,20 @@ class EncoderLikeness:
         able = np.asarray(np.isfinite(vectors).all(axis=1))
         return cls(vectors=np.where(able[:, None], vectors, 0.0), able=able, threads=threads)
 
-    def code_depth(self, most_depth: int, count: int) -> int:
-        """Return how many of FAISS's candidates include the best `count`."""
-        return _faiss_depth(most_depth, count)
-
-    def code_candidates(
-        self, segment: Segment, query_numbers: Rows, width: int, effort: int
-    ) -> tuple[Rows, Similarities]:
-        """Return FAISS's candidates."""
-        return _search_faiss(segment, self.vectors[query_numbers], width, effort, self.threads)
-
     def finer(self, segment: Segment, query_numbers: Rows, rows: Rows) -> Similarities | None:
         """Return similarities by bytes where FAISS's codes are coarse."""
         return _finer_by_bytes(segment, self.vectors[query_numbers], rows)
 
-    def utterance_levels(self, segment: Segment, query_numbers: Rows, rows: Rows) -> Levels:
-        """Return similarities with the stored vectors."""
-        exact = segment.exact
-        if exact is None:
-            return np.full(rows.shape, NO_LEVEL)
-        return _stored_levels(exact, self.vectors[query_numbers], rows)
-
     def list_levels(self, segment: Segment, query_numbers: Rows, start: Rows, rows: Rows, *, golds: bool) -> Levels:
-        """Return similarities for a list of utterances; an index stores no vectors of responses."""
+        """Return similarities with the stored vectors of utterances; an index stores none of responses."""
         if golds:
             raise Usage(
                 "an index with an encoder keeps no vectors of responses",
                 remedy="use the mode embedding-utterance, or bm25-dialog",
             )
-        lengths = np.diff(start)
-        table = np.full((len(query_numbers), int(lengths.max(initial=0))), -1, np.int64)
-        places = (
-            np.repeat(np.arange(len(query_numbers)), lengths),
-            np.arange(len(rows)) - np.repeat(start[:-1], lengths),
-        )
-        table[places] = rows
-        return self.utterance_levels(segment, query_numbers, table)[places]
-
-
-def _faiss_depth(most_depth: int, count: int) -> int:
-    """Return how many utterances FAISS must name to include the best `count` of all segments."""
-    return max(most_depth, count * (_ROWS_A_CANDIDATE if most_depth > COARSE else 1))
-
-
-def _search_faiss(
-    segment: Segment, vectors: NDArray[np.float64], width: int, effort: int, threads: int
-) -> tuple[Rows, Similarities]:
-    if segment.ann is None:
-        return np.full((len(vectors), width), -1, np.int64), np.full((len(vectors), width), -np.inf)
-    ids, similarities = segment.ann.search(vectors.astype(np.float32), width, effort, threads=threads)
-    rows: Rows = np.where(ids >= 0, segment.vector_rows[np.maximum(ids, 0)], -1).astype(np.int64)
-    return rows, similarities.astype(np.float64)
+        if segment.exact is None:
+            return np.full(len(rows), NO_LEVEL)
+        return _stored_levels(segment.exact, self.vectors[query_numbers], start, rows)
 
 
 def _finer_by_bytes(segment: Segment, vectors: NDArray[np.float64], rows: Rows) -> Similarities | None:
@@ -231,27 +213,28 @@ def _vector_levels(
     tokens: NDArray[np.int32],
     token_start: Rows,
     vectors: NDArray[np.float64],
+    start: Rows,
     rows: Rows,
 ) -> Levels:
-    levels = np.full(rows.shape, NO_LEVEL)
+    levels = np.full(len(rows), NO_LEVEL)
     scratch = np.empty(vectors.shape[1], np.float64)
     matrix, width = weights.matrix.reshape(-1), weights.matrix.shape[1]
-    for query in range(rows.shape[0]):
-        for place in range(rows.shape[1]):
-            fetch_ahead(token_start, rows[query, place])
-        for place in range(rows.shape[1]):
-            fetch_ahead(tokens, token_start[max(0, rows[query, place])])
-        for place in range(rows.shape[1]):
-            row = rows[query, place]
+    for query in range(len(start) - 1):
+        for place in range(start[query], start[query + 1]):
+            fetch_ahead(token_start, rows[place])
+        for place in range(start[query], start[query + 1]):
+            fetch_ahead(tokens, token_start[max(0, rows[place])])
+        for place in range(start[query], start[query + 1]):
+            row = rows[place]
             if row >= 0:
-                ahead = max(0, rows[query, min(place + 1, rows.shape[1] - 1)])
+                ahead = max(0, rows[min(place + 1, start[query + 1] - 1)])
                 for at in range(token_start[ahead], token_start[ahead + 1]):
                     if tokens[at] < weights.scale.size:
                         for component in range(0, width, _LINE // 4):
                             fetch_ahead(matrix, tokens[at] * width + component)
                 begin, end = token_start[row], token_start[row + 1]
                 similarity = row_similarity(weights, tokens, begin, end, vectors[query], scratch)
-                levels[query, place] = np.int64(np.rint(similarity * MILLION))
+                levels[place] = np.int64(np.rint(similarity * MILLION))
     return levels
 
 
@@ -296,32 +279,13 @@ def _by_words(
 
 
 @compiled
-def _listed_vector_levels(
-    weights: WordWeights,
-    tokens: NDArray[np.int32],
-    token_start: Rows,
-    vectors: NDArray[np.float64],
-    start: Rows,
-    rows: Rows,
-) -> Levels:
-    levels = np.empty(len(rows), np.int64)
-    scratch = np.empty(vectors.shape[1], np.float64)
+def _stored_levels(matrix: NDArray[np.float32], vectors: NDArray[np.float64], start: Rows, rows: Rows) -> Levels:
+    levels = np.full(len(rows), NO_LEVEL)
     for query in range(len(start) - 1):
-        for at in range(start[query], start[query + 1]):
-            begin, end = token_start[rows[at]], token_start[rows[at] + 1]
-            similarity = row_similarity(weights, tokens, begin, end, vectors[query], scratch)
-            levels[at] = np.int64(np.rint(similarity * MILLION))
-    return levels
-
-
-@compiled
-def _stored_levels(matrix: NDArray[np.float32], vectors: NDArray[np.float64], rows: Rows) -> Levels:
-    levels = np.full(rows.shape, NO_LEVEL)
-    for query in range(rows.shape[0]):
-        for place in range(rows.shape[1]):
-            if rows[query, place] >= 0:
-                similarity = stored_similarity(matrix, rows[query, place], vectors[query])
-                levels[query, place] = np.int64(np.rint(similarity * MILLION))
+        for place in range(start[query], start[query + 1]):
+            if rows[place] >= 0:
+                similarity = stored_similarity(matrix, rows[place], vectors[query])
+                levels[place] = np.int64(np.rint(similarity * MILLION))
     return levels
 
 
@@ -331,7 +295,7 @@ Scores = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Bm25Likeness:
+class Bm25Likeness(_ByLists):
     """BM25 of the stored text for the test pair's; in the dialog mode divided by the test text's own score."""
 
     words: Bm25Queries  # of the test utterances
@@ -384,14 +348,10 @@ class Bm25Likeness:
     def finer(self, _segment: Segment, _query_numbers: Rows, _rows: Rows) -> None:
         """Return nothing: the scores of the postings are fine enough."""
 
-    def utterance_levels(self, segment: Segment, query_numbers: Rows, rows: Rows) -> Levels:
-        """Compute each score again, in double precision."""
-        return _levels(self.words, self.scale, query_numbers, *segment.words(responses=False), rows)
-
     def list_levels(self, segment: Segment, query_numbers: Rows, start: Rows, rows: Rows, *, golds: bool) -> Levels:
-        """Return scores for a list of utterances, or of responses with the statistics of responses."""
+        """Compute each score again, in double precision; those of responses with the statistics of responses."""
         words, scale = (self.gold_words, self.gold_scale) if golds else (self.words, self.scale)
-        return _listed_levels(words, scale, query_numbers, *segment.words(responses=golds), start, rows)
+        return _levels(words, scale, query_numbers, *segment.words(responses=golds), start, rows)
 
 
 @compiled
@@ -412,20 +372,6 @@ def _best_of_all(
 
 @compiled
 def _levels(
-    words: Bm25Queries, scale: Scores, query_numbers: Rows, tokens: NDArray[np.int32], token_start: Rows, rows: Rows
-) -> Levels:
-    levels = np.full(rows.shape, NO_LEVEL)
-    for at in range(rows.shape[0]):
-        for place in range(rows.shape[1]):
-            row = rows[at, place]
-            if row >= 0:
-                score = bm25_row_score(words, query_numbers[at], tokens, token_start[row], token_start[row + 1])
-                levels[at, place] = np.int64(np.rint(score / scale[query_numbers[at]] * MILLION))
-    return levels
-
-
-@compiled
-def _listed_levels(
     words: Bm25Queries,
     scale: Scores,
     query_numbers: Rows,
@@ -434,10 +380,11 @@ def _listed_levels(
     start: Rows,
     rows: Rows,
 ) -> Levels:
-    levels = np.empty(len(rows), np.int64)
+    levels = np.full(len(rows), NO_LEVEL)
     for at in range(len(start) - 1):
         for place in range(start[at], start[at + 1]):
-            begin, end = token_start[rows[place]], token_start[rows[place] + 1]
-            score = bm25_row_score(words, query_numbers[at], tokens, begin, end)
-            levels[place] = np.int64(np.rint(score / scale[query_numbers[at]] * MILLION))
+            row = rows[place]
+            if row >= 0:
+                score = bm25_row_score(words, query_numbers[at], tokens, token_start[row], token_start[row + 1])
+                levels[place] = np.int64(np.rint(score / scale[query_numbers[at]] * MILLION))
     return levels

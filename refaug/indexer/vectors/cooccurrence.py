@@ -23,8 +23,8 @@ from numpy.typing import DTypeLike, NDArray
 
 from refaug.core.errors import BadInput, Corrupt, NotFound, Usage
 from refaug.core.files import make_folder, read_json, remove_tree, write_json
-from refaug.core.kernels import compiled, frozen
 from refaug.core.kernels.compiler import fetch_ahead
+from refaug.core.kernels.kernel import compiled, frozen
 from refaug.core.progress import Progress
 from refaug.indexer.columns import NpyWriter, map_array
 

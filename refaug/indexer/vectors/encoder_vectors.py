@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from refaug.core.errors import Conflict, Corrupt, Usage
 from refaug.core.files import read_json, storage_errors, sync_folder, write_json
-from refaug.core.kernels import compiled
+from refaug.core.kernels.kernel import compiled
 from refaug.core.progress import Progress
 from refaug.core.vectors.encoders import Encoder, of_unit_length
 from refaug.indexer.columns import TextColumn, map_array
@@ -60,7 +60,6 @@ def encode_utterances(encoder: Encoder, texts: Iterable[pa.StringArray], path: P
     """
     part, mark = path.with_name(f"{path.name}.part"), path.with_name(f"{path.name}.part.json")
     before = _read_state(part, mark, encoder)
-    progress.stage("encoding utterances", None, "utterances")
     with storage_errors(part), part.open("r+b" if before.rows else "w+b") as file:
         _write_header(file, before)
         file.truncate(before.size)
@@ -166,7 +165,7 @@ def encode_index(
             before = opened.encoded, opened.truncated, opened.kept.not_kept.total()
             texts = sum(segment.utterances + segment.pairs for segment in manifest.segments)
             progress.stage("encoding", texts, "texts")
-            for piece in _stored_pieces(held.folder, manifest):
+            for _, piece in stored_pieces(held.folder, manifest):
                 opened.sentence_vectors(piece)
                 progress.advance(len(piece))
             after = opened.encoded, opened.truncated, opened.kept.not_kept.total()
@@ -202,8 +201,8 @@ def _source(places: Places, manifest: IndexManifest, encoder: str | None, thread
     return manifest.vectors
 
 
-def _stored_pieces(version: Path, manifest: IndexManifest) -> Iterator[list[str]]:
-    """Yield the texts of all segments but for those that updates have masked."""
+def stored_pieces(version: Path, manifest: IndexManifest) -> Iterator[tuple[str, list[str]]]:
+    """Yield the texts of all segments, with their column, but for those that updates have masked."""
     for number, info in enumerate(manifest.segments):
         folder, mask = version / info.folder, version / SUPERSEDED.format(number)
         starts = map_array(folder / "pair_start.npy", np.int64)
@@ -214,4 +213,4 @@ def _stored_pieces(version: Path, manifest: IndexManifest) -> Iterator[list[str]
         for column, rows in ((UTTERANCES, np.flatnonzero(is_live)), (PAIRS, live_pairs)):
             texts = TextColumn.open(folder / column)
             for first in range(0, len(rows), _TEXTS_A_PIECE):
-                yield texts.take_ascending(rows[first : first + _TEXTS_A_PIECE]).to_pylist()
+                yield column, texts.take_ascending(rows[first : first + _TEXTS_A_PIECE]).to_pylist()

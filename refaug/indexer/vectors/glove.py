@@ -29,7 +29,7 @@ from numpy.typing import DTypeLike, NDArray
 from refaug.core.array_files import write_array
 from refaug.core.errors import BadInput, Corrupt, Usage
 from refaug.core.files import make_folder, read_json, remove_tree, storage_errors, sync_file, write_json
-from refaug.core.kernels import compiled, compiled_with
+from refaug.core.kernels.kernel import compiled, compiled_with
 from refaug.core.progress import Progress
 from refaug.indexer.columns import map_array
 from refaug.indexer.vectors.cooccurrence import Cooccurrences

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refaug.core.errors import Usage
-from refaug.core.kernels import compiled, frozen
+from refaug.core.kernels.kernel import compiled, frozen
 from refaug.core.vectors.word_vectors import WordVectors
 
 Codes = NDArray[np.int32]

@@ -6,14 +6,14 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from refaug.core.artefacts.build_stages import Stages, hash_of_inputs
 from refaug.core.artefacts.versions import Writer
-from refaug.core.clusters import Cluster
+from refaug.core.clusters import ConnectedCluster
 from refaug.core.errors import BadInput, Usage
 from refaug.core.files import make_folder, read_json, remove_tree, require_name, write_aside
 from refaug.core.installation import EXECUTORS, find
@@ -25,10 +25,58 @@ from refaug.indexer.columns import NpyWriter, map_array
 from refaug.indexer.index_folders import Places
 from refaug.indexer.tokens import Splitter, WordCounts, WordTable, default_tokenizer_for, save_tokenizer
 from refaug.indexer.vectors.cooccurrence import Cooccurrences, CooccurrenceSettings, count_cooccurrences
-from refaug.indexer.vectors.coverage import CoverageCounter, VectorCoverage
 from refaug.indexer.vectors.glove import GloveSettings, OnEpoch, train_glove
 from refaug.logs.manifest import now
 from refaug.logs.store import StoredLog
+
+# ── How much of the texts of logs word vectors know ───────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, kw_only=True)
+class VectorCoverage:
+    """How many tokens and texts the vectors cover."""
+
+    tokens: int
+    known_tokens: int
+    texts: int
+    without_vector: int  # texts with no known word, which cannot be found by their vector
+
+    @property
+    def share(self) -> float:
+        """The covered share of the tokens."""
+        return self.known_tokens / self.tokens if self.tokens else 0.0
+
+
+class CoverageCounter:
+    """Turns words into codes and counts how many of them are known."""
+
+    def __init__(self, words: int) -> None:
+        self._words = words
+        self.coverage = VectorCoverage(tokens=0, known_tokens=0, texts=0, without_vector=0)
+
+    def codes(
+        self, table: WordTable, hashes: NDArray[np.uint64], offsets: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """Return the codes of a batch, −1 for an unknown word."""
+        codes = table.codes(hashes)
+        known_before = np.concatenate([[0], np.cumsum(codes >= 0)])
+        before = self.coverage
+        self.coverage = VectorCoverage(
+            tokens=before.tokens + len(codes),
+            known_tokens=before.known_tokens + int(known_before[-1]),
+            texts=before.texts + len(offsets) - 1,
+            without_vector=before.without_vector + int(np.count_nonzero(np.diff(known_before[offsets]) == 0)),
+        )
+        return codes, offsets
+
+    def as_facts(self) -> dict[str, int]:
+        """Return the counts as plain numbers."""
+        return asdict(self.coverage)
+
+    def add_facts(self, facts: Mapping[str, int]) -> None:
+        """Add the counts of other texts."""
+        self.coverage = VectorCoverage(**{name: count + facts[name] for name, count in self.as_facts().items()})
+
 
 _WORDS: Final = "words.txt"
 _COUNTS: Final = "counts.npy"
@@ -79,7 +127,7 @@ def train_vectors(
     on_epoch: OnEpoch = lambda _epoch, _loss: None,
     *,
     again: bool = False,
-    cluster: Cluster | None = None,
+    cluster: ConnectedCluster | None = None,
 ) -> StoredVectors:
     """Count words and their neighbours, train, and publish; an interrupted training continues after its last epoch.
 
@@ -121,7 +169,7 @@ def learn_vectors(
     progress: Progress,
     on_epoch: OnEpoch = lambda _epoch, _loss: None,
     *,
-    cluster: Cluster | None = None,
+    cluster: ConnectedCluster | None = None,
 ) -> LearnedVectors:
     """Count words and their neighbours, and train, in the folder of the stages; finished stages are not repeated."""
     texts = _TurnReader(logs, tokenizer)
@@ -159,15 +207,31 @@ def learn_vectors(
     return LearnedVectors(vectors, details)
 
 
+class Counting(Protocol):
+    """Both counts of some logs, on a cluster."""
+
+    def count_words(self, counts: WordCounts) -> None:
+        """Count the words of all logs, and add them up."""
+
+    def count_neighbours(self, words: Sequence[str], coverage: CoverageCounter, folder: Path) -> Cooccurrences:
+        """Count the co-occurrences of all logs, add them up, and write them as one machine does."""
+
+    def clear(self) -> None:
+        """Remove what the tasks have written."""
+
+
 def _counting(
-    cluster: Cluster,
+    cluster: ConnectedCluster,
     stages: Stages,
     logs: Sequence[StoredLog],
     tokenizer: Tokenizer,
     order: VectorsOrder,
     progress: Progress,
-) -> Cluster:
-    return find(EXECUTORS, "vectors").begin(cluster, stages, logs, tokenizer, order.cooccurrence, progress)
+) -> Counting:
+    counting: Counting = find(EXECUTORS, "vectors").begin(
+        cluster, stages, logs, tokenizer, order.cooccurrence, progress
+    )
+    return counting
 
 
 def _inputs(order: VectorsOrder, logs: Sequence[StoredLog], tokenizer: Tokenizer) -> Mapping[str, Any]:
@@ -221,7 +285,7 @@ class _TurnReader:
 
 
 def _count_words(
-    folder: Path, texts: _TurnReader, order: VectorsOrder, progress: Progress, machines: Cluster | None
+    folder: Path, texts: _TurnReader, order: VectorsOrder, progress: Progress, machines: Counting | None
 ) -> Mapping[str, Any]:
     counts = WordCounts()
     if machines is None:
@@ -250,7 +314,7 @@ def _count_neighbours(
     words: Sequence[str],
     order: VectorsOrder,
     progress: Progress,
-    machines: Cluster | None,
+    machines: Counting | None,
 ) -> Mapping[str, Any]:
     """Count co-occurrences, and measure the vocabulary's coverage of the logs."""
     counter = CoverageCounter(len(words))

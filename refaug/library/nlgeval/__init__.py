@@ -9,7 +9,6 @@ The main names:
 `docs/coming-from.md` says which numbers are equal to nlg-eval's, and which metrics are left out.
 """
 
-from refaug.library.nlgeval.evaluator import NLGEval, compute_individual_metrics, compute_metrics
-from refaug.library.nlgeval.named_scores import NamedScores
+from refaug.library.nlgeval.evaluator import NamedScores, NLGEval, compute_individual_metrics, compute_metrics
 
 __all__ = ["NLGEval", "NamedScores", "compute_individual_metrics", "compute_metrics"]

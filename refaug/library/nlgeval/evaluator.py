@@ -1,16 +1,16 @@
-"""The object and the functions of nlg-eval."""
+"""The object and the functions of nlg-eval, the names of its metrics, and scores by these names."""
 
 from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from math import exp, log, sqrt
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +18,38 @@ from numpy.typing import NDArray
 from refaug.core.errors import BadInput, NoSource, NotFound, Usage
 from refaug.core.vectors.word_vectors import WordVectors, open_word_vectors
 from refaug.core.version import VERSION
-from refaug.library.nlgeval import named_scores as names
 from refaug.library.nlgeval.meteor import MeteorScorer, english_words
-from refaug.library.nlgeval.named_scores import AVERAGE, EXTREMA, GREEDY, NamedScores
+
+BLEU: Final = ("Bleu_1", "Bleu_2", "Bleu_3", "Bleu_4")
+METEOR: Final = "METEOR"
+ROUGE: Final = "ROUGE_L"
+CIDER: Final = "CIDEr"
+SPICE: Final = "SPICE"
+SKIP_THOUGHTS: Final = "SkipThoughtCS"
+AVERAGE: Final = "EmbeddingAverageCosineSimilarity"
+OLD_AVERAGE: Final = "EmbeddingAverageCosineSimilairty"  # a slip of the pen that nlg-eval still answers to
+EXTREMA: Final = "VectorExtremaCosineSimilarity"
+GREEDY: Final = "GreedyMatchingScore"
+OVERLAP: Final = (*BLEU, METEOR, ROUGE, CIDER, SPICE)
+EMBEDDINGS: Final = (AVERAGE, EXTREMA, GREEDY)
+ALL: Final = (*OVERLAP, SKIP_THOUGHTS, *EMBEDDINGS)
+
+
+class NamedScores(dict[str, float]):
+    """Scores by the names of nlg-eval, in its order; a name that is missing says why.
+
+    `omitted` holds the metrics without a score, each with the reason; `signature` says what the scores depend on.
+    """
+
+    def __init__(self, scores: Mapping[str, float], omitted: Mapping[str, str], signature: str) -> None:
+        super().__init__(scores)
+        self.omitted = dict(omitted)
+        self.signature = signature
+
+    def __missing__(self, name: str) -> NoReturn:
+        reason = self.omitted.get(name, "nlg-eval has no metric of that name")
+        raise KeyError(f"{name}: {reason}")
+
 
 # ── BLEU-1 to BLEU-4, ROUGE-L and CIDEr-D as nlg-eval defines them, to its constants ──────────────────────────────────
 #
@@ -344,8 +373,8 @@ class NLGEval:
     metrics of word vectors only with `vectors`: `omitted` names each metric left out, with the reason.
     """
 
-    valid_metrics = frozenset(names.ALL)
-    glove_metrics = frozenset(names.EMBEDDINGS)
+    valid_metrics = frozenset(ALL)
+    glove_metrics = frozenset(EMBEDDINGS)
 
     def __init__(
         self,
@@ -364,23 +393,23 @@ class NLGEval:
                 "no_glove=False without word vectors: nothing is downloaded",
                 remedy="vectors='glove.6B.300d.txt', or no_glove=True",
             )
-        self.omitted = {names.SPICE: _NO_SPICE, names.SKIP_THOUGHTS: _NO_SKIP_THOUGHTS}
+        self.omitted = {SPICE: _NO_SPICE, SKIP_THOUGHTS: _NO_SKIP_THOUGHTS}
         self.omitted |= dict.fromkeys(_names_to_omit(metrics_to_omit, no_overlap, bool(no_glove)), _ASKED_TO_OMIT)
         self._embeddings = self._load_vectors(vectors)
         self._meteor = self._load_meteor(wordnet)
-        self._bleu_order = sum(name not in self.omitted for name in names.BLEU)
+        self._bleu_order = sum(name not in self.omitted for name in BLEU)
 
     def _load_vectors(self, vectors: PathOf | None) -> EmbeddingScorer | None:
-        if all(name in self.omitted for name in names.EMBEDDINGS):
+        if all(name in self.omitted for name in EMBEDDINGS):
             return None
         if vectors is None:
             reason = "no word vectors: NLGEval(vectors='glove.6B.300d.txt') computes it"
-            self.omitted |= {name: reason for name in names.EMBEDDINGS if name not in self.omitted}
+            self.omitted |= {name: reason for name in EMBEDDINGS if name not in self.omitted}
             return None
         return EmbeddingScorer(Path(fspath(vectors)))
 
     def _load_meteor(self, wordnet: PathOf | None) -> MeteorScorer | None:
-        if names.METEOR in self.omitted:
+        if METEOR in self.omitted:
             return None
         folder = _WORDNET if wordnet is None else fspath(wordnet)
         try:
@@ -388,7 +417,7 @@ class NLGEval:
         except NotFound as error:
             if wordnet is not None:
                 raise
-            self.omitted[names.METEOR] = f"{error.message}: apt-get install wordnet-base, wordnet=FOLDER or 'none'"
+            self.omitted[METEOR] = f"{error.message}: apt-get install wordnet-base, wordnet=FOLDER or 'none'"
             return None
 
     @property
@@ -417,18 +446,18 @@ class NLGEval:
     def _score(self, items: Sequence[OverlapItem]) -> NamedScores:
         scores: dict[str, float] = {}
         if self._bleu_order:
-            scores |= dict(zip(names.BLEU, bleu(items, self._bleu_order), strict=False))
+            scores |= dict(zip(BLEU, bleu(items, self._bleu_order), strict=False))
         pairs = [(item.reply, item.references) for item in items]
         if self._meteor is not None:
-            scores[names.METEOR] = self._meteor.score(pairs)
-        for name, function in ((names.ROUGE, rouge_l), (names.CIDER, cider)):
+            scores[METEOR] = self._meteor.score(pairs)
+        for name, function in ((ROUGE, rouge_l), (CIDER, cider)):
             if name not in self.omitted:
                 scores[name] = function(items)
         if self._embeddings is not None:
-            chosen = [name for name in names.EMBEDDINGS if name not in self.omitted]
+            chosen = [name for name in EMBEDDINGS if name not in self.omitted]
             similarities = self._embeddings.mean_scores(pairs, chosen)
-            if names.AVERAGE in similarities:
-                scores |= dict.fromkeys((names.AVERAGE, names.OLD_AVERAGE), similarities[names.AVERAGE])
+            if AVERAGE in similarities:
+                scores |= dict.fromkeys((AVERAGE, OLD_AVERAGE), similarities[AVERAGE])
             scores |= similarities
         return NamedScores(scores, self.omitted, self.signature)
 
@@ -437,12 +466,12 @@ def _names_to_omit(metrics_to_omit: Collection[str] | None, no_overlap: bool, no
     """Return the metrics to leave out; one order of BLEU takes the higher ones with it, as in nlg-eval."""
     if isinstance(metrics_to_omit, str):
         raise Usage(f"metrics_to_omit={metrics_to_omit!r} is a string", remedy=f"a list: [{metrics_to_omit!r}]")
-    omitted = {names.AVERAGE if name == names.OLD_AVERAGE else name for name in metrics_to_omit or ()}
-    if unknown := sorted(omitted - set(names.ALL)):
-        raise Usage(f"no metric to leave out: {', '.join(unknown)}", remedy=f"some of {', '.join(names.ALL)}")
-    first = next((at for at, name in enumerate(names.BLEU) if name in omitted), len(names.BLEU))
-    omitted |= set(names.BLEU[first:])
-    return omitted | set(names.OVERLAP if no_overlap else ()) | set(names.EMBEDDINGS if no_glove else ())
+    omitted = {AVERAGE if name == OLD_AVERAGE else name for name in metrics_to_omit or ()}
+    if unknown := sorted(omitted - set(ALL)):
+        raise Usage(f"no metric to leave out: {', '.join(unknown)}", remedy=f"some of {', '.join(ALL)}")
+    first = next((at for at, name in enumerate(BLEU) if name in omitted), len(BLEU))
+    omitted |= set(BLEU[first:])
+    return omitted | set(OVERLAP if no_overlap else ()) | set(EMBEDDINGS if no_glove else ())
 
 
 def compute_metrics(

@@ -80,10 +80,10 @@ def _cell(cell: object) -> str:
     return f"{cell:.4f}" if isinstance(cell, float) else escape(str(cell))
 
 
-# ── Rows as frames of pandas or polars, which are imported only when a frame is asked for ─────────────────────────────
+# ── Rows as frames of pandas or polars, or a dataset of Hugging Face; each library is imported when it is asked for ───
 
-FrameKind = Literal["pandas", "polars"]
-_KINDS: Final = ("pandas", "polars")
+FrameKind = Literal["pandas", "polars", "datasets"]
+_KINDS: Final = ("pandas", "polars", "datasets")
 
 
 def make_frame(rows: Sequence[Mapping[str, Any]], kind: str = "pandas", *, columns: Sequence[str] = ()) -> Any:
@@ -100,4 +100,6 @@ def make_frame(rows: Sequence[Mapping[str, Any]], kind: str = "pandas", *, colum
     table = {name: [row.get(name) for row in rows] for name in names}
     if kind == "polars":
         return library.DataFrame(table, strict=False)  # whole numbers among floats become floats
+    if kind == "datasets":
+        return library.Dataset.from_dict(table)
     return library.DataFrame(table, columns=names)

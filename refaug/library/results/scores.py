@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
 from refaug.core.errors import BadInput, Usage
+from refaug.core.options.decoding import made_of
 from refaug.library.results.parts import ArtefactVersions, FrameKind, ItemProblem, format_score, html_table, make_frame
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ class ScoredReply:
     words: Any = None  # with explain=True: the words of the reply that credits and matches are about
     credited: Any = None  # with explain=True: n-grams credited to which reference
     matched: Any = None  # with explain=True: words that resemble which word of each reference
+    reasons: Any = None  # with explain=True: what judges gave as their reasons, which no score depends on
     without_reference: Any = None  # with explain=True: the score without each reference
 
 
@@ -332,14 +334,11 @@ class Scores:
         from refaug.scoring.scores import ReplyForm  # noqa: PLC0415  numpy
 
         listed = tuple(dict.fromkeys((*warnings, *evaluation.warnings)))
-        return cls(
+        return made_of(
+            cls,
+            evaluation,
             scores=tuple(map(ScoredMetric.of, evaluation.scores)),
-            data=evaluation.data,
-            items=evaluation.items,
             resampling=evaluation.settings.resampling(),
-            evidence=evaluation.evidence,
-            copies=evaluation.copies,
-            reply_provenance=evaluation.reply_provenance,
             versions=ArtefactVersions.of(versions),
             problems=tuple(map(ItemProblem.of, evaluation.bad_items)),
             warnings=listed,

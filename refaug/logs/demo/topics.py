@@ -74,18 +74,6 @@ class Topic:
     closings: tuple[str, ...]
     has_desk: bool = False  # whether a service desk may be the second speaker
 
-    def templates(self) -> Iterator[str]:
-        """Every sentence of the topic, as written."""
-        for opener in self.openers:
-            yield from opener.says
-            for reply in opener.replies:
-                yield reply.text
-                if reply.answer:
-                    yield reply.answer
-        yield from (follow_up.text for follow_up in self.follow_ups)
-        yield from self.later
-        yield from self.closings
-
 
 def fill(template: str, slots: Mapping[str, str]) -> str:
     """Fill the slots of a sentence; it begins with a capital even where a slot comes first."""

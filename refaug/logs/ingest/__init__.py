@@ -4,5 +4,5 @@ The main names:
 
 - `ingest.ingest`: all steps in their order
 - `cleaning.CleaningSettings`: which messages are repaired or dropped
-- `stage.Stage`: the folder that an interrupted ingest continues in.
+- `order.Stage`: the folder that an interrupted ingest continues in.
 """

@@ -20,18 +20,17 @@ import pyarrow as pa
 import pyarrow.compute
 import pyarrow.parquet as pq
 
-from refaug.core.clusters import Cluster
+from refaug.core.clusters import ConnectedCluster
 from refaug.core.errors import BadInput, NoSource, Usage
 from refaug.core.files import LOCK, exclusive, remove_tree, storage_errors, sync_folder, write_aside
 from refaug.core.installation import EXECUTORS, find
 from refaug.core.progress import Progress
 from refaug.core.query_engine import QueryEngine
 from refaug.logs.ingest.cleaning import CleaningSettings
-from refaug.logs.ingest.order import IngestOrder, IngestReport, pair_up, units_of
+from refaug.logs.ingest.order import IngestOrder, IngestReport, Stage, pair_up, units_of
 from refaug.logs.ingest.pairing import reject_pair, reject_unplaced
 from refaug.logs.ingest.reply_trees import TreeCounts, Trees
-from refaug.logs.ingest.source_reading import SourceReader
-from refaug.logs.ingest.stage import Stage
+from refaug.logs.ingest.source_reading import IngestMachines, SourceReader
 from refaug.logs.manifest import (
     MANIFEST,
     LogIngest,
@@ -153,7 +152,7 @@ def _drop_reasons(counts: Mapping[str, int]) -> str:
     )
 
 
-def join_trees(stage: Stage, progress: Progress, cluster: Cluster | None = None) -> None:
+def join_trees(stage: Stage, progress: Progress, cluster: IngestMachines | None = None) -> None:
     """Turn staged messages into staged pairs; on a cluster, texts are sorted and joined by tasks."""
     state = stage.state
     if state.phase != "messages":
@@ -280,12 +279,12 @@ def _rewrite_part(stage: Stage, index: int, rows: Sequence[int], units: Sequence
 
 # ── `refaug log ingest` ───────────────────────────────────────────────────────────────────────────────────────────────
 
-__all__ = ["IngestOrder", "IngestReport", "ingest"]
-
 _SMALL_BYTES = 1_000  # smaller files may be empty
 
 
-def ingest(order: IngestOrder, logs: Path, progress: Progress, *, cluster: Cluster | None = None) -> IngestReport:
+def ingest(
+    order: IngestOrder, logs: Path, progress: Progress, *, cluster: ConnectedCluster | None = None
+) -> IngestReport:
     """Read the sources, clean and pair them, and add the result to the log as new parts.
 
     On a cluster this is done by tasks on its machines; the log is the same.
@@ -335,9 +334,11 @@ def _no_empty_folder(folder: Path) -> Iterator[None]:
         raise
 
 
-def _machines(cluster: Cluster, order: IngestOrder, folder: Path, files: Sequence[Path], progress: Progress) -> Cluster:
+def _machines(
+    cluster: ConnectedCluster, order: IngestOrder, folder: Path, files: Sequence[Path], progress: Progress
+) -> IngestMachines:
     """Return the cluster as the steps use it, if all of its machines see the log and the sources."""
-    machines = find(EXECUTORS, "ingest")(cluster, order, progress)
+    machines: IngestMachines = find(EXECUTORS, "ingest")(cluster, order, progress)
     machines.require_alike(folder, files)
     return machines
 

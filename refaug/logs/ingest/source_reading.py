@@ -16,14 +16,13 @@ import pyarrow as pa
 import pyarrow.compute
 from numpy.typing import NDArray
 
-from refaug.core.clusters import Cluster
 from refaug.core.errors import BadInput, TooManyBadRows
 from refaug.core.files import (
     write_aside,
 )
 from refaug.core.processes.worker_processes import Workers
 from refaug.core.progress import Progress
-from refaug.logs.ingest.order import Unit
+from refaug.logs.ingest.order import Stage, Unit
 from refaug.logs.ingest.pairing import (
     MESSAGE_SCHEMA,
     BlockResult,
@@ -34,12 +33,12 @@ from refaug.logs.ingest.pairing import (
     flooded_messages,
     flooded_turns,
 )
-from refaug.logs.ingest.stage import Stage
+from refaug.logs.ingest.reply_trees import Trees
 from refaug.logs.manifest import LogPart
 from refaug.logs.pairs import PAIR_SCHEMA
 from refaug.logs.part_files import PartsWriter
 from refaug.logs.reading.containers import Block
-from refaug.logs.reading.sources import BadRow
+from refaug.logs.reading.sources import BadRow, Source
 
 STAGED_MESSAGE_SCHEMA: Final = pa.schema(
     [*MESSAGE_SCHEMA, ("seq", pa.int64()), ("source", pa.int32()), ("context", pa.bool_())]
@@ -199,6 +198,25 @@ class BlockResults(Protocol):
         """Yield the results of a unit's blocks from one on, each with the position reached in the source."""
 
 
+class IngestMachines(Protocol):
+    """A cluster as the steps of an ingest use it."""
+
+    def require_alike(self, log: Path, files: Sequence[Path]) -> None:
+        """Refuse a cluster with a machine that does not see the log or a source, or has other software."""
+
+    def fingerprints(self, files: Sequence[Path]) -> list[Source]:
+        """Compute the fingerprints of sources."""
+
+    def stage_name(self, what: str) -> str:
+        """Return the name of a stage for the progress."""
+
+    def reading(self, stage: Stage, settings: Sequence[ReadSettings]) -> AbstractContextManager[BlockResults]:
+        """Begin to read all that is not yet gathered."""
+
+    def tree_pairs(self, stage: Stage, trees: Trees) -> Iterator[pa.RecordBatch]:
+        """Yield the pairs of linked messages."""
+
+
 class _LocalReading:
     """The results of blocks that worker processes of this machine read."""
 
@@ -227,7 +245,7 @@ class _LocalReading:
 class SourceReader:
     """Reads the sources of an ingest here or on a cluster, counts bad rows and refuses too many of them."""
 
-    def __init__(self, stage: Stage, progress: Progress, cluster: Cluster | None = None) -> None:
+    def __init__(self, stage: Stage, progress: Progress, cluster: IngestMachines | None = None) -> None:
         self._stage, self._progress, self._cluster = stage, progress, cluster
         self._warned = False
 
@@ -254,8 +272,7 @@ class SourceReader:
         settings = [self._read_settings(unit) for unit in self._stage.units]
         if self._cluster is None:
             return _LocalReading(self._stage, settings)
-        reading: AbstractContextManager[BlockResults] = self._cluster.reading(self._stage, settings)
-        return reading
+        return self._cluster.reading(self._stage, settings)
 
     def _read_unit(self, index: int, reading: BlockResults, output: StagedOutput) -> None:
         unit, state = self._stage.units[index], self._stage.state

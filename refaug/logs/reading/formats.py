@@ -289,7 +289,8 @@ def _shape(source: Source, columns: Sequence[str], head: bytes, container: Conta
         f"{source.path}: neither dialogues (turns), nor pairs (utterance, response), nor messages (id, parent, text), "
         "nor single turns (conversation_id, text); "
         f"fields found: {', '.join(columns[:12]) or 'none'}",
-        remedy="name them: --map turns=FIELD, or --map utterance=… --map response=…, or --map id=… --map parent=… …",
+        remedy="name them: --map turns=FIELD, or --map utterance=… --map response=…, or --map id=… --map parent=… "
+        "--map text=…, or --map root=… --map text=…",
     )
 
 

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
-from email.utils import parsedate_to_datetime
 from enum import StrEnum
 from operator import methodcaller
 from types import MappingProxyType
@@ -162,7 +161,7 @@ MESSAGE_IDS: Final = ("id", "message_id", "msg_id")  # a message's id; the other
 TURN_IDS: Final = ("turn_id", "utterance_id", "message_id", "msg_id", "turn", "turn_number", "id")
 CONVERSATION_IDS: Final = (
     *("conversation_id", "dialogue_id", "dialog_id", "conv_id", "call_id", "session_id", "chat_id", "ticket_id"),
-    *("thread_id", "root", "root_id"),
+    *("thread_id", "root", "root_id", "conversation", "dialogue", "dialog"),
 )
 REQUIRED: Final[Mapping[Shape, tuple[str, ...]]] = MappingProxyType(
     {
@@ -243,16 +242,21 @@ class MessageColumns:
 Rows = Iterable["tuple[int, Row] | BadRow"]
 
 
+def _readable(rows: Rows, columns: TurnColumns | MessageColumns) -> Iterator[tuple[int, Row]]:
+    """Yield the rows that could be read with their numbers, and add the others to the bad ones."""
+    for row in rows:
+        if isinstance(row, BadRow):
+            columns.bad.append(row)
+        else:
+            yield row
+
+
 def dialogue_columns(rows: Rows, fields: Fields, place: str = "line") -> TurnColumns:
     """Turn rows that hold whole dialogues into columns: turns are strings, or objects with text, speaker and time."""
     columns = TurnColumns()
     turns_of, id_of, tags_of = fields.get("turns"), fields.get("id"), fields.get("tags")
     inner = _TurnFields(fields)
-    for row in rows:
-        if isinstance(row, BadRow):
-            columns.bad.append(row)
-            continue
-        number, values = row
+    for number, values in _readable(rows, columns):
         turns = turns_of(values)
         if type(turns) is not list or not turns:
             columns.bad.append(_no_turns(number, fields, values, turns, place))
@@ -325,11 +329,7 @@ def pair_columns(rows: Rows, fields: Fields, place: str = "line") -> TurnColumns
     columns = TurnColumns()
     utterance_of, response_of, id_of = fields.get("utterance"), fields.get("response"), fields.get("id")
     speaker_of, time_of, tags_of = fields.get("speaker"), fields.get("time"), fields.get("tags")
-    for row in rows:
-        if isinstance(row, BadRow):
-            columns.bad.append(row)
-            continue
-        number, values = row
+    for number, values in _readable(rows, columns):
         utterance, response = utterance_of(values), response_of(values)
         if not (isinstance(utterance, str) and isinstance(response, str)):
             name, content = ("response", response) if isinstance(utterance, str) else ("utterance", utterance)
@@ -357,11 +357,7 @@ def message_columns(
     needed = "root" if shape is Shape.TURNS else "id"
     of = {name: fields.get(name) for name in (*REQUIRED[Shape.MESSAGES], *OPTIONAL[Shape.MESSAGES])}
     adjust = _ADJUST.get(preset)
-    for row in rows:
-        if isinstance(row, BadRow):
-            columns.bad.append(row)
-            continue
-        number, values = row
+    for number, values in _readable(rows, columns):
         row_fields = {name: get(values) for name, get in of.items()}
         if adjust is not None:
             adjust(values, row_fields)
@@ -485,12 +481,19 @@ def _as_time(raw: object) -> int | None:
     return round(raw * units[sum(abs(raw) > limit for limit in (1e11, 1e14, 1e17))])
 
 
+def _time_from_mail(text: str) -> datetime:
+    """Return the time of a text as mails have it, and Twitter."""
+    from email.utils import parsedate_to_datetime  # noqa: PLC0415  which imports sockets
+
+    return parsedate_to_datetime(text)
+
+
 def _time_from_text(text: str) -> int | None:
     try:
         return as_time(float(text))
     except ValueError:
         pass
-    for parse in (datetime.fromisoformat, parsedate_to_datetime):  # the latter reads Twitter's dates, too
+    for parse in (datetime.fromisoformat, _time_from_mail):
         try:
             return _micros(parse(text))
         except (ValueError, TypeError, IndexError, OverflowError):

@@ -23,7 +23,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from refaug.core.kernels import compiled, compiled_with
+from refaug.core.kernels.kernel import compiled, compiled_with
 
 # ── Compiled loops of `embedding.py`: words and starts of packed texts in, a number for each pair out ─────────────────
 #
@@ -77,29 +77,6 @@ def _add_up(matrix: Any, rows: Any, weights: Any, words: Any, total: Any) -> Non
             total[k] += weight * vector[k]
 
 
-@compiled
-def average_pairs(
-    matrix: Any, rows: Any, weights: Any,
-    reply_words: Any, reply_starts: Any, reference_words: Any, reference_starts: Any, reply_of: Any, reference_of: Any,
-) -> Any:  # fmt: skip
-    """Return the cosine of each pair's mean vectors."""
-    out = np.full(reply_of.size, np.nan)
-    reply, reference = np.empty(matrix.shape[1]), np.empty(matrix.shape[1])
-    square, at = 0.0, -1
-    for i in range(reply_of.size):
-        words = reply_words[reply_starts[reply_of[i]] : reply_starts[reply_of[i] + 1]]
-        reference_text = reference_words[reference_starts[reference_of[i]] : reference_starts[reference_of[i] + 1]]
-        if words.size == 0 or reference_text.size == 0:
-            continue
-        if reply_of[i] != at:
-            at = reply_of[i]
-            _add_up(matrix, rows, weights, words, reply)
-            square = _dot(reply, reply)
-        _add_up(matrix, rows, weights, reference_text, reference)
-        out[i] = _cosine(reply, square, reference)
-    return out
-
-
 # Extrema
 
 
@@ -118,29 +95,6 @@ def _extreme_values(matrix: Any, rows: Any, words: Any, low: Any, extreme: Any) 
         extreme[k] = extreme[k] if extreme[k] > abs(low[k]) else low[k]
 
 
-@compiled
-def extrema_pairs(
-    matrix: Any, rows: Any,
-    reply_words: Any, reply_starts: Any, reference_words: Any, reference_starts: Any, reply_of: Any, reference_of: Any,
-) -> Any:  # fmt: skip
-    """Return the cosine of each pair's vectors of extreme values."""
-    out = np.full(reply_of.size, np.nan)
-    reply, reference, low = np.empty(matrix.shape[1]), np.empty(matrix.shape[1]), np.empty(matrix.shape[1])
-    square, at = 0.0, -1
-    for i in range(reply_of.size):
-        words_of_reply = reply_words[reply_starts[reply_of[i]] : reply_starts[reply_of[i] + 1]]
-        words_of_reference = reference_words[reference_starts[reference_of[i]] : reference_starts[reference_of[i] + 1]]
-        if words_of_reply.size == 0 or words_of_reference.size == 0:
-            continue
-        if reply_of[i] != at:
-            at = reply_of[i]
-            _extreme_values(matrix, rows, words_of_reply, low, reply)
-            square = _dot(reply, reply)
-        _extreme_values(matrix, rows, words_of_reference, low, reference)
-        out[i] = _cosine(reply, square, reference)
-    return out
-
-
 # Pooling
 
 
@@ -157,14 +111,31 @@ def _pool(matrix: Any, rows: Any, words: Any, pooled: Any) -> None:
             pooled[dimensions + k] = min(pooled[dimensions + k], np.float64(vector[k]))
 
 
+# One vector a text
+
+_AVERAGE, _EXTREMA, _POOLED = range(3)
+
+
 @compiled
-def pooled_pairs(
-    matrix: Any, rows: Any,
+def _read(matrix: Any, rows: Any, weights: Any, words: Any, kind: int, low: Any, vector: Any) -> None:
+    """Write the vector of a text; `low` has room for the smallest values."""
+    if kind == _AVERAGE:
+        _add_up(matrix, rows, weights, words, vector)
+    elif kind == _EXTREMA:
+        _extreme_values(matrix, rows, words, low, vector)
+    else:
+        _pool(matrix, rows, words, vector)
+
+
+@compiled
+def vector_pairs(
+    matrix: Any, rows: Any, weights: Any, kind: int,
     reply_words: Any, reply_starts: Any, reference_words: Any, reference_starts: Any, reply_of: Any, reference_of: Any,
 ) -> Any:  # fmt: skip
-    """Return the cosine of each pair's vectors of largest and smallest values."""
+    """Return the cosine of each pair's vectors, which are means, extreme values or pooled ones."""
     out = np.full(reply_of.size, np.nan)
-    reply, reference = np.empty(2 * matrix.shape[1]), np.empty(2 * matrix.shape[1])
+    width = 2 * matrix.shape[1] if kind == _POOLED else matrix.shape[1]
+    reply, reference, low = np.empty(width), np.empty(width), np.empty(matrix.shape[1])
     square, at = 0.0, -1
     for i in range(reply_of.size):
         words_of_reply = reply_words[reply_starts[reply_of[i]] : reply_starts[reply_of[i] + 1]]
@@ -173,9 +144,9 @@ def pooled_pairs(
             continue
         if reply_of[i] != at:
             at = reply_of[i]
-            _pool(matrix, rows, words_of_reply, reply)
+            _read(matrix, rows, weights, words_of_reply, kind, low, reply)
             square = _dot(reply, reply)
-        _pool(matrix, rows, words_of_reference, reference)
+        _read(matrix, rows, weights, words_of_reference, kind, low, reference)
         out[i] = _cosine(reply, square, reference)
     return out
 
@@ -375,6 +346,9 @@ class Similarity(StrEnum):
     GREEDY = "greedy"
 
 
+_KINDS: Final = {Similarity.AVERAGE: _AVERAGE, Similarity.EXTREMA: _EXTREMA, Similarity.POOLED: _POOLED}
+
+
 class Measure(StrEnum):
     """The direction of greedy matching that counts; the other similarities are symmetric."""
 
@@ -501,11 +475,7 @@ class EmbeddingSpace:
         if similarity is Similarity.GREEDY:
             precision, recall = greedy_pairs(self._unit, self._weights, *texts, _MOST_ROWS, _MOST_COLUMNS)
             return _combine_directions(precision, recall, measure)
-        if similarity is Similarity.EXTREMA:
-            return np.asarray(extrema_pairs(self._matrix, self._rows, *texts))
-        if similarity is Similarity.POOLED:
-            return np.asarray(pooled_pairs(self._matrix, self._rows, *texts))
-        return np.asarray(average_pairs(self._matrix, self._rows, self._weights, *texts))
+        return np.asarray(vector_pairs(self._matrix, self._rows, self._weights, _KINDS[similarity], *texts))
 
     def _check_indexes(
         self,

@@ -127,6 +127,15 @@ def name_with(encoder: str) -> str:
     return _NAME if is_own else f"{_NAME}:encoder={_name_of(encoder)}"
 
 
+def require_found_by(encoder: str, vectors: str) -> None:
+    """Raise Usage where references are compared by one encoder, and another one finds them."""
+    if _content_of(vectors) != _content_of(encoder):
+        raise Usage(
+            f"{name_with(encoder)} compares by the encoder {encoder}, and its references were found by {vectors}",
+            remedy=f"an index built with --encoder {_name_of(encoder)}, or -m {_NAME}:encoder={_name_of(vectors)}",
+        )
+
+
 @dataclass(frozen=True, kw_only=True)
 class PreparedItems(Prepared):
     """The vectors of all texts of the items; those of item i are rows `golds[i]`, `turns[i]` and `retrieved[i]`."""
@@ -171,13 +180,7 @@ class Recommended(MeanMetric):
 
     def require_found_by(self, vectors: str) -> None:
         """Raise Usage for references that another encoder found, by its name and content."""
-        if _content_of(vectors) != self._content:
-            raise Usage(
-                f"{self.name} compares by the encoder {self.settings['encoder']}, and its references were found by "
-                f"{vectors}",
-                remedy=f"an index built with --encoder {_name_of(self.settings['encoder'])}, or -m "
-                f"{self.info.name}:encoder={_name_of(vectors)}",
-            )
+        require_found_by(self.settings["encoder"], vectors)
 
     def versions(self) -> Mapping[str, str]:
         """Return the encoder's."""
@@ -197,7 +200,7 @@ class Recommended(MeanMetric):
 
     def prepare(self, references: Sequence[References]) -> PreparedItems:
         """Encode every distinct text of the items once."""
-        golds = [_golds_of(of_item) for of_item in references]
+        golds = [of_item.beside.texts if of_item.beside is not None else () for of_item in references]
         turns = [_turns_of(of_item) for of_item in references]
         retrieved = [_further(of_item, set(own)) for of_item, own in zip(references, golds, strict=True)]
         distinct = DistinctTexts.of([text for texts in (*golds, *turns, *retrieved) for text in texts])
@@ -393,10 +396,6 @@ def _name_of(spec: str) -> str:
 
 def _content_of(spec: str) -> str:
     return spec.partition("#")[2]
-
-
-def _golds_of(references: References) -> tuple[str, ...]:
-    return references.beside.texts if references.beside is not None else ()
 
 
 def _turns_of(references: References) -> tuple[str, ...]:

@@ -11,10 +11,11 @@ least score.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import Final, Protocol
+from typing import Any, Final, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 
@@ -25,6 +26,106 @@ from refaug.metrics.models.model_kinds import ModelKind, ModelName
 LEAST: Final = -1.0
 LEAST_RELEVANCE: Final = 0.0
 _WITHOUT_GOLD: Final = ("",)  # a rater reads an empty text in place of the gold
+
+
+class ScoreSource(Protocol):
+    """What gives scores: a model, or a judge."""
+
+    def remarks(self) -> tuple[str, ...]:
+        """Return warnings of what changes the meaning of the scores so far."""
+
+
+AnySource = TypeVar("AnySource", bound=ScoreSource)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreparedParts(Prepared):
+    """What replies to each item are judged by, or None where the item lacks it."""
+
+    parts: Sequence[Any]
+
+
+class ModelMetric(MeanMetric, Generic[AnySource]):
+    """A metric that asks a model or a judge; without this source there are no scores."""
+
+    _source: AnySource | None = None
+
+    def __init__(self, info: MetricInfo, settings: Mapping[str, str]) -> None:
+        self.info = info
+        self.settings = dict(settings)
+
+    @property
+    def model(self) -> str:
+        """The name of the model, as specifications and signatures write it."""
+        if not self.settings["model"]:
+            raise self.info.models[0].missing(self.info.name)
+        return self.settings["model"]
+
+    def require_source(self) -> AnySource:
+        """Return what gives the scores; Usage where there is nothing."""
+        if self._source is None:
+            raise self.info.models[0].missing(self.info.name)
+        return self._source
+
+    def bound(self, source: AnySource, settings: Mapping[str, str]) -> Self:
+        """Return the metric with this source, which the signature names by these settings."""
+        copied = copy(self)
+        copied.settings = {**self.settings, **settings}
+        copied._source = source  # noqa: SLF001
+        return copied
+
+    @abstractmethod
+    def part_of(self, references: References) -> Any:
+        """Return what replies to an item are judged by, or the problem that there is nothing."""
+
+    def prepare(self, references: Sequence[References]) -> PreparedParts:
+        """Return what replies to each item are judged by."""
+        self.require_source()
+        parts = [self.part_of(of_item) for of_item in references]
+        return PreparedParts(
+            items=len(parts),
+            problems={place: part for place, part in enumerate(parts) if isinstance(part, Problem)},
+            parts=[None if isinstance(part, Problem) else part for part in parts],
+        )
+
+    def remarks(self) -> tuple[str, ...]:
+        """Return the remarks of the source."""
+        return () if self._source is None else self._source.remarks()
+
+
+class ModelScores(ModelMetric[AnySource]):
+    """Scores that a source gives to replies; an empty reply gets the least, unasked."""
+
+    least: float
+
+    @abstractmethod
+    def scores_of(self, source: AnySource, asked: Sequence[tuple[Any, str]]) -> Floats:
+        """Return the scores of replies that are not empty, each with the part of its item."""
+
+    def is_dropped(self, part: Any, reply: str) -> bool:  # noqa: ARG002  most sources have seen no replies
+        """Return whether a reply is not scored, as the source was fitted to it."""
+        return False
+
+    def statistics(
+        self, replies: Sequence[str], prepared: Prepared, reply_places: Indexes, item_places: Indexes
+    ) -> Floats:
+        """Return a score and a count for each row."""
+        assert isinstance(prepared, PreparedParts)
+        source = self.require_source()
+        scores = np.full(len(item_places), np.nan)
+        asked, rows = list[tuple[Any, str]](), list[int]()
+        for row, (reply_place, item_place) in enumerate(zip(reply_places.tolist(), item_places.tolist(), strict=True)):
+            part, reply = prepared.parts[item_place], replies[reply_place]
+            if part is None or self.is_dropped(part, reply):
+                continue
+            if not reply.strip():
+                scores[row] = self.least
+                continue
+            asked.append((part, reply))
+            rows.append(row)
+        if asked:
+            scores[rows] = self.scores_of(source, asked)
+        return self.rows(scores)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +145,10 @@ class Judge(Protocol):
         """The name, version and content of the rater, for signatures."""
 
     @property
+    def runtime(self) -> str:
+        """What computes the rater's network."""
+
+    @property
     def turn_separator(self) -> str:
         """What the rater wants between turns."""
 
@@ -54,41 +159,32 @@ class Judge(Protocol):
         """Return warnings of what changes the meaning of the ratings so far."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class PreparedGolds(Prepared):
-    """The utterance and golds that replies to each item are rated by, or None where they are missing."""
-
-    pairs: Sequence[tuple[str, tuple[str, ...]] | None]  # utterance and golds
+def signed_runtime(runtime: str) -> dict[str, str]:
+    """Return what signatures say of what computed a rater's network: nothing of torch, to which the others are held."""
+    return {} if runtime == "torch" else {"rater-by": runtime}
 
 
-class RatedReplies(MeanMetric):
+class RatedReplies(ModelScores[Judge]):
     """The ratings that a judge gives to replies; without a judge there are none."""
 
+    least = LEAST
+
     def __init__(self, info: MetricInfo, settings: Mapping[str, str]) -> None:
-        self.info = replace(info, uses=Uses.UTTERANCE) if settings["refs"] == "none" else info
-        self.settings = dict(settings)
+        super().__init__(replace(info, uses=Uses.UTTERANCE) if settings["refs"] == "none" else info, settings)
         self.turns = int(settings["turns"])
-        self._judge: Judge | None = None
 
-    def with_judge(self, judge: Judge) -> RatedReplies:
+    def with_judge(self, judge: Judge) -> Self:
         """Return the metric with this judge, which the signature names."""
-        copied = copy(self)
-        copied.settings = {**self.settings, "model": judge.spec}
-        copied.turn_separator = judge.turn_separator
-        copied._judge = judge  # noqa: SLF001
-        return copied
+        bound = self.bound(judge, {"model": judge.spec})
+        bound.turn_separator = judge.turn_separator
+        return bound
 
-    def prepare(self, references: Sequence[References]) -> PreparedGolds:
-        """Return the golds that count for each item, with its utterance."""
-        self._require_judge()
-        pairs = [self._pair(of_item) for of_item in references]
-        return PreparedGolds(
-            items=len(pairs),
-            problems={place: pair for place, pair in enumerate(pairs) if isinstance(pair, Problem)},
-            pairs=[None if isinstance(pair, Problem) else pair for pair in pairs],
-        )
+    def versions(self) -> Mapping[str, str]:
+        """Return what computed the ratings, where that is not torch."""
+        return {} if self._source is None else signed_runtime(self._source.runtime)
 
-    def _pair(self, references: References) -> tuple[str, tuple[str, ...]] | Problem:
+    def part_of(self, references: References) -> tuple[str, tuple[str, ...]] | Problem:
+        """Return the utterance and the golds that count, or what is missing."""
         utterance = references.utterance or ""
         if self.settings["refs"] == "none":
             return (utterance, _WITHOUT_GOLD) if utterance.strip() else NO_UTTERANCE
@@ -100,35 +196,10 @@ class RatedReplies(MeanMetric):
             return NO_GOLD
         return (utterance, golds) if utterance.strip() else NO_UTTERANCE
 
-    def statistics(
-        self, replies: Sequence[str], prepared: Prepared, reply_places: Indexes, item_places: Indexes
-    ) -> Floats:
-        """Return a rating and a count for each row."""
-        assert isinstance(prepared, PreparedGolds)
-        judge = self._require_judge()
-        ratings = np.full(len(item_places), np.nan)
-        to_rate, rows = list[ReplyToRate](), list[int]()
-        for row, (reply_place, item_place) in enumerate(zip(reply_places.tolist(), item_places.tolist(), strict=True)):
-            pair = prepared.pairs[item_place]
-            if pair is None:
-                continue
-            if not replies[reply_place].strip():
-                ratings[row] = LEAST
-                continue
-            to_rate.append(ReplyToRate(utterance=pair[0], golds=pair[1], reply=replies[reply_place]))
-            rows.append(row)
-        if to_rate:
-            ratings[rows] = judge.judge(to_rate, combine=self.settings["combine"], cal=self.settings["cal"])
-        return self.rows(ratings)
-
-    def remarks(self) -> tuple[str, ...]:
-        """Return the judge's remarks."""
-        return () if self._judge is None else self._judge.remarks()
-
-    def _require_judge(self) -> Judge:
-        if self._judge is None:
-            raise self.info.models[0].missing(self.info.name)
-        return self._judge
+    def scores_of(self, source: Judge, asked: Sequence[tuple[Any, str]]) -> Floats:
+        """Return the judge's ratings."""
+        replies = [ReplyToRate(utterance=utterance, golds=golds, reply=reply) for (utterance, golds), reply in asked]
+        return source.judge(replies, combine=self.settings["combine"], cal=self.settings["cal"])
 
 
 # ── Relevance ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -164,70 +235,28 @@ _RELEVANCE: Final = MetricInfo(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class PreparedUtterances(Prepared):
-    """The utterance of each item, or None where there is none."""
-
-    utterances: Sequence[str | None]
-
-
-class RelevantReplies(MeanMetric):
+class RelevantReplies(ModelScores[RelevanceJudge]):
     """How well replies go with their utterances, by a judge; without a judge there are no scores."""
 
-    def __init__(self, info: MetricInfo = _RELEVANCE) -> None:
-        self.info = info
-        self.settings: Mapping[str, str] = {"model": ""}
-        self._judge: RelevanceJudge | None = None
+    least = LEAST_RELEVANCE
 
-    def named(self, model: str) -> RelevantReplies:
+    def __init__(self, info: MetricInfo = _RELEVANCE) -> None:
+        super().__init__(info, {"model": ""})
+
+    def named(self, model: str) -> Self:
         """Return the metric with the name of its ruber, which is not opened."""
         copied = copy(self)
         copied.settings = {"model": model}
         return copied
 
-    def with_judge(self, judge: RelevanceJudge) -> RelevantReplies:
+    def with_judge(self, judge: RelevanceJudge) -> Self:
         """Return the metric with this judge, which the signature names."""
-        copied = copy(self)
-        copied.settings = {"model": judge.spec}
-        copied._judge = judge  # noqa: SLF001
-        return copied
+        return self.bound(judge, {"model": judge.spec})
 
-    def prepare(self, references: Sequence[References]) -> PreparedUtterances:
-        """Return the utterance of each item."""
-        self._require_judge()
-        utterances = [of_item.utterance if (of_item.utterance or "").strip() else None for of_item in references]
-        return PreparedUtterances(
-            items=len(utterances),
-            problems={place: NO_UTTERANCE for place, utterance in enumerate(utterances) if utterance is None},
-            utterances=utterances,
-        )
+    def part_of(self, references: References) -> str | Problem:
+        """Return the utterance."""
+        return utterance if (utterance := references.utterance or "").strip() else NO_UTTERANCE
 
-    def statistics(
-        self, replies: Sequence[str], prepared: Prepared, reply_places: Indexes, item_places: Indexes
-    ) -> Floats:
-        """Return a number and a count for each row."""
-        assert isinstance(prepared, PreparedUtterances)
-        judge = self._require_judge()
-        values = np.full(len(item_places), np.nan)
-        pairs, rows = list[tuple[str, str]](), list[int]()
-        for row, (reply_place, item_place) in enumerate(zip(reply_places.tolist(), item_places.tolist(), strict=True)):
-            utterance = prepared.utterances[item_place]
-            if utterance is None:
-                continue
-            if not replies[reply_place].strip():
-                values[row] = LEAST_RELEVANCE
-                continue
-            pairs.append((utterance, replies[reply_place]))
-            rows.append(row)
-        if pairs:
-            values[rows] = judge.relevance(pairs)
-        return self.rows(values)
-
-    def remarks(self) -> tuple[str, ...]:
-        """Return the judge's remarks."""
-        return () if self._judge is None else self._judge.remarks()
-
-    def _require_judge(self) -> RelevanceJudge:
-        if self._judge is None:
-            raise _MODEL.missing(self.info.name)
-        return self._judge
+    def scores_of(self, source: RelevanceJudge, asked: Sequence[tuple[Any, str]]) -> Floats:
+        """Return what the judge says of each utterance and reply."""
+        return source.relevance(asked)

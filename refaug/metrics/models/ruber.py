@@ -20,11 +20,11 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import Final, TypeVar
+from typing import Final
 
 import numpy as np
 
-from refaug.core.errors import BadInput, RefaugError, Usage
+from refaug.core.errors import BadInput, Usage
 from refaug.metrics.base import Floats, Indexes, Level, MeanMetric, Metric, Prepared, Problem, References
 from refaug.metrics.catalogue import find
 from refaug.metrics.metric_info import MetricInfo
@@ -32,7 +32,7 @@ from refaug.metrics.models.model_kinds import ModelKind, VectorOpener
 from refaug.metrics.models.model_scores import Judge, RatedReplies, RelevanceJudge, RelevantReplies
 from refaug.metrics.parameters import AUTO, Range
 from refaug.metrics.shared_parameters import SAMPLE, VECTORS
-from refaug.metrics.specification import Specification
+from refaug.metrics.specification import as_part, built_part, part_of
 from refaug.metrics.specification import build as metric_of
 from refaug.metrics.upsilon import open_without_b, similarities
 
@@ -45,7 +45,6 @@ _BLENDS: Final[Mapping[str, Callable[[Floats, Floats], Floats]]] = {
 _OWN: Final = ("model", "blend", "referenced", "unreferenced", "norm")  # other settings are ranges, or go to the parts
 _MANY: Final = 0.1  # share of zeros among the scores from which a warning is due
 _NO_REFERENCES: Final = References((), (), -1)
-_BuiltPart = TypeVar("_BuiltPart")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +103,7 @@ class Ruber(MeanMetric):
 
     def _update_settings(self) -> None:
         """Update the settings after a part has changed: all settings of each part, and the name of the ruber."""
-        parts = {"referenced": _specification_of(self.referenced), "unreferenced": _specification_of(self.unreferenced)}
+        parts = {"referenced": as_part(self.referenced), "unreferenced": as_part(self.unreferenced)}
         if isinstance(self.unreferenced, RelevantReplies):
             parts |= {"model": self.unreferenced.settings["model"], "unreferenced": "ruber"}
         settings = {key: parts.get(key, setting) for key, setting in self._own.items()}
@@ -269,8 +268,8 @@ def _referenced(info: MetricInfo, settings: Mapping[str, str], source: VectorOpe
     """Build the metric that the specification names as the referenced part."""
     text = settings["referenced"]
     where = f"{info.name}: referenced={text}"
-    specification = _part(text, where)
-    part_info = _build_part(where, lambda: find(specification.name))
+    specification = part_of(text, where)
+    part_info = built_part(where, lambda: find(specification.name))
     if part_info.asks(ModelKind.RATER, ModelKind.RUBER):
         raise Usage(
             f"{where}: {part_info.name} uses a model of its own; "
@@ -288,14 +287,14 @@ def _referenced(info: MetricInfo, settings: Mapping[str, str], source: VectorOpe
     if has_vectors and not (settings["vectors"] or "vectors" in dict(specification.parameters)):
         raise VECTORS.missing(info.name)
     passed_on = {"vectors": settings["vectors"]} | ({} if settings["tok"] == AUTO else {"tok": settings["tok"]})
-    return _build_part(where, lambda: open_without_b(metric_of(specification, passed_on, source), specification))
+    return built_part(where, lambda: open_without_b(metric_of(specification, passed_on, source), specification))
 
 
 def _unreferenced(info: MetricInfo, settings: Mapping[str, str]) -> RatedReplies | RelevantReplies:
     """Build the part that judges replies by the utterance; it has no judge yet."""
     text = settings["unreferenced"]
     where = f"{info.name}: unreferenced={text}"
-    specification = _part(text, where)
+    specification = part_of(text, where)
     if specification.name == "ruber":
         if specification.parameters:
             unknown = specification.parameters[0][0]
@@ -309,37 +308,9 @@ def _unreferenced(info: MetricInfo, settings: Mapping[str, str]) -> RatedReplies
             remedy=f"unreferenced=rater;model=NAME, or leave model out: {settings['model']}",
         )
     passed_on = {key: settings[key] for key in ("combine", "cal")}
-    part = _build_part(where, lambda: metric_of(specification, passed_on))
+    part = built_part(where, lambda: metric_of(specification, passed_on))
     assert isinstance(part, RatedReplies)
     return part
-
-
-def _part(text: str, where: str) -> Specification:
-    """Read `name;key=value;key=value`: commas would end the parameter of ruber whose value this is."""
-    name, *parameters = (piece.strip() for piece in text.split(";"))
-    if ":" in name.partition("=")[0]:
-        raise Usage(f"{where}: a colon behind the name of a part", remedy=f"{name.replace(':', ';', 1)}")
-    if not name or "=" in name:
-        raise Usage(f"{where}: a part begins with the name of a metric", remedy="for example pooled;refs=gold")
-    if not all(parameters):
-        raise Usage(f"{where}: nothing stands between two semicolons, or behind the last", remedy="pooled;refs=gold")
-    if wrong := next((parameter for parameter in parameters if "=" not in parameter), None):
-        raise Usage(f"{where}: {wrong!r} is not key=value", remedy="for example pooled;refs=gold")
-    return _build_part(where, lambda: Specification.parse(f"{name}:{','.join(parameters)}" if parameters else name))
-
-
-def _build_part(where: str, build_part: Callable[[], _BuiltPart]) -> _BuiltPart:
-    """Build a part, and name it in errors."""
-    try:
-        return build_part()
-    except RefaugError as error:
-        raise type(error)(f"{where}: {error.message}", remedy=error.remedy) from error
-
-
-def _specification_of(part: Metric) -> str:
-    """Write a part as specifications do, with all of its settings."""
-    parameters = [f"{key}={setting}" for key, setting in part.settings.items() if setting]
-    return ";".join([part.name, *parameters])
 
 
 def _initial_ranges(

@@ -16,7 +16,7 @@ import orjson
 from refaug.core.errors import RefaugError
 from refaug.metrics.base import Metric, References
 from refaug.metrics.catalogue import find
-from refaug.metrics.packages.separate_process import MEMORY_BYTES
+from refaug.metrics.packages.watched_metrics import MEMORY_BYTES
 from refaug.metrics.specification import build_of
 
 

@@ -28,14 +28,15 @@ from refaug.metrics.statistics.correlation import (
     check_kinds,
     complete_rows,
     correlate,
+    correlations_of_draws,
     finite_or_missing,
     join_near_ties,
+    partials_of_draws,
     row_correlations,
     row_labels,
     row_vectors,
     why_undefined,
 )
-from refaug.metrics.statistics.correlation_kernels import correlations_of_draws, partials_of_draws
 from refaug.metrics.statistics.resampling import (
     Estimate,
     Floats,

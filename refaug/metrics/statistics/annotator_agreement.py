@@ -15,13 +15,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
-import krippendorff
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
 
 from refaug.core.errors import BadInput, Usage
-from refaug.core.kernels import compiled
+from refaug.core.kernels.kernel import compiled
 from refaug.metrics.statistics import correlation
 from refaug.metrics.statistics.correlation import FEWEST_ROWS
 from refaug.metrics.statistics.resampling import Floats, check_level, check_resampling, percentile_interval
@@ -95,6 +93,8 @@ def _ordinal_alpha(rated: Floats, distinct: Floats) -> float:
     rows, columns = np.nonzero(~np.isnan(rated))
     counts = np.zeros((len(rated), len(distinct)), dtype=np.int64)
     np.add.at(counts, (rows, np.searchsorted(distinct, rated[rows, columns])), 1)
+    import krippendorff  # noqa: PLC0415  servers score without it
+
     return float(krippendorff.alpha(value_counts=counts, value_domain=distinct, level_of_measurement="ordinal"))
 
 
@@ -514,6 +514,8 @@ def _above_rounding(square: float) -> float:
 
 
 def _quantile(level: float, numerator: float, denominator: float) -> float:
+    from scipy import stats  # noqa: PLC0415  half a second to import
+
     return float(stats.f.ppf((1 + level) / 2, numerator, denominator))
 
 

@@ -9,16 +9,16 @@ neither break a tie nor give a constant metric a correlation.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
-from scipy import stats
+from numpy.typing import ArrayLike, NDArray
 
 from refaug.core.errors import BadInput, Usage
+from refaug.core.kernels.kernel import compiled
 from refaug.metrics.statistics.resampling import Floats, Labels
 
 KINDS = ("pearson", "spearman", "kendall")
@@ -62,19 +62,21 @@ def kendall(metric: ArrayLike, rating: ArrayLike) -> Correlation:
 
 def correlate(kind: str, metric: ArrayLike, rating: ArrayLike) -> Correlation:
     """Return the correlation of that kind, over the rows that have both."""
+    from scipy import stats  # noqa: PLC0415  half a second to import, which a server avoids
+
     check_kinds([kind], KINDS)
     scores, ratings = (join_near_ties(values) for values in complete_rows(metric=metric, rating=rating))
     why = why_undefined(scores, ratings)
     if why is not None:
         return Correlation(kind, None, None, len(ratings), why)
-    scipy_result = _SCIPY[kind](scores, ratings)
+    scipy_result = getattr(stats, _SCIPY[kind])(scores, ratings)
     return Correlation(kind, _clip(scipy_result.statistic), float(scipy_result.pvalue), len(ratings))
 
 
-_SCIPY: Mapping[str, Callable[..., Any]] = {
-    "pearson": stats.pearsonr,
-    "spearman": stats.spearmanr,
-    "kendall": stats.kendalltau,  # its default is τ-b
+_SCIPY: Mapping[str, str] = {
+    "pearson": "pearsonr",
+    "spearman": "spearmanr",
+    "kendall": "kendalltau",  # its default is τ-b
 }
 
 
@@ -84,6 +86,8 @@ def partial_spearman(metric: ArrayLike, rating: ArrayLike, length: ArrayLike) ->
     A parabola in the rank of the length is fitted to the ranks of score and rating by least squares, and the residuals
     are correlated. Raters may like neither short nor long replies, which a straight line would not remove.
     """
+    from scipy import stats  # noqa: PLC0415
+
     rows = np.stack([join_near_ties(values) for values in complete_rows(metric=metric, rating=rating, length=length)])
     n = rows.shape[1]
     why = why_undefined(rows[0], rows[1])
@@ -117,6 +121,8 @@ def _without_parabola(ranks: Floats, length_rank: Floats) -> tuple[Floats, int]:
 
 def _p_of_correlation(rho: float, freedom: int) -> float:
     """Return the two-sided p from Student's t."""
+    from scipy import stats  # noqa: PLC0415
+
     with np.errstate(divide="ignore"):
         t = abs(rho) * np.sqrt(freedom / np.float64(1 - rho**2))
     return float(2 * stats.t.sf(t, freedom))
@@ -168,6 +174,8 @@ def williams(r12: float, r13: float, r23: float, n: int) -> WilliamsTest:
     replies to one context are not independent rows: `refaug.metrics.statistics.agreement.mean_over_sets` accounts
     for that.
     """
+    from scipy import stats  # noqa: PLC0415
+
     for r in (r12, r13, r23):
         if not -1 <= r <= 1:
             raise Usage(f"{r} is not a correlation", remedy="between -1 and 1")
@@ -181,21 +189,6 @@ def williams(r12: float, r13: float, r23: float, n: int) -> WilliamsTest:
         return WilliamsTest(t=None, p=None, n=n, why="one of the three follows from the others")
     t = (r12 - r13) * np.sqrt((n - 1) * (1 + r23) / square)
     return WilliamsTest(t=float(t), p=float(2 * stats.t.sf(abs(t), n - 3)), n=n)
-
-
-def holm(p_values: Sequence[float | None]) -> tuple[float | None, ...]:
-    """Return Holm's step-down adjusted p values, in the same order; a test without a p is not in the family."""
-    tested = [i for i, p in enumerate(p_values) if p is not None]
-    for p in p_values:
-        if p is not None and not 0 <= p <= 1:
-            raise BadInput(f"{p} is not a p value", remedy="between 0 and 1, or None where there is no test")
-    raw = np.array([p_values[i] for i in tested], dtype=np.float64)
-    order = np.argsort(raw, kind="stable")
-    stepped = np.maximum.accumulate(raw[order] * np.arange(len(raw), 0, -1))
-    adjusted: list[float | None] = [None] * len(p_values)
-    for place, p in zip(order, np.minimum(stepped, 1.0), strict=True):
-        adjusted[tested[place]] = float(p)
-    return tuple(adjusted)
 
 
 # Many correlations at once
@@ -263,6 +256,8 @@ def row_correlations(kind: str, first: Floats, second: Floats) -> Floats:
 
 
 def _deviations_of_rows(kind: str, table: Floats) -> Floats:
+    from scipy import stats  # noqa: PLC0415
+
     values = stats.rankdata(table, axis=1) if kind == "spearman" else table
     return np.asarray(values - values.mean(axis=1, keepdims=True))
 
@@ -313,3 +308,168 @@ def row_labels(name: str, labels: Labels, rows: int) -> Labels:
 def _clip(correlation: float) -> float:
     """Clip a correlation, which rounding may carry beyond 1."""
     return float(min(1.0, max(-1.0, correlation)))
+
+
+# ── Compiled loops of `agreement.py`: the correlations of every metric with the ratings in every draw ─────────────────
+
+
+@compiled
+def correlations_of_draws(
+    counts: Floats,  # (draws, contexts): how often each context is in each draw
+    clusters: NDArray[np.int64],
+    variables: Floats,
+    codes: NDArray[np.int64],
+    ranked: bool,
+) -> Floats:
+    """Return the correlation of every variable with the last one in every draw (variables - 1, draws), or NaN."""
+    metrics, rows = variables.shape[0] - 1, variables.shape[1]
+    results = np.full((metrics, counts.shape[0]), np.nan)
+    drawn, weights = np.empty(rows, np.int64), np.empty(rows)
+    of_ratings, of_scores, by_code = np.empty(rows), np.empty(rows), np.empty(rows)
+    for draw in range(counts.shape[0]):
+        size = 0
+        for row in range(rows):
+            if counts[draw, clusters[row]] > 0:
+                drawn[size] = row
+                weights[size] = counts[draw, clusters[row]]
+                size += 1
+        ratings_square = _deviations(
+            drawn[:size], weights, variables[metrics], codes[metrics], ranked, by_code, of_ratings
+        )
+        if ratings_square == 0:
+            continue
+        for metric in range(metrics):
+            square = _deviations(drawn[:size], weights, variables[metric], codes[metric], ranked, by_code, of_scores)
+            if square > 0:
+                product = 0.0
+                for i in range(size):
+                    product += weights[i] * of_scores[i] * of_ratings[i]
+                results[metric, draw] = min(1.0, max(-1.0, product / np.sqrt(square * ratings_square)))
+    return results
+
+
+@compiled
+def _deviations(
+    drawn: NDArray[np.int64],
+    weights: Floats,
+    values: Floats,
+    codes: NDArray[np.int64],
+    ranked: bool,
+    by_code: Floats,
+    deviations: Floats,
+) -> float:
+    """Write each drawn row's deviation from the draw's mean, and return the weighted sum of squares, or 0.
+
+    The rank of a row in the draw is that of the middle of its ties: the rows below it, and half of those with its
+    value. The values were sorted once, so a draw only counts how many rows have each. The sum is 0 if all values are
+    equal.
+    """
+    lowest, highest = codes[drawn[0]], codes[drawn[0]]
+    total, mean = 0.0, 0.0
+    for i in range(len(drawn)):
+        lowest, highest = min(lowest, codes[drawn[i]]), max(highest, codes[drawn[i]])
+        total += weights[i]
+        if not ranked:
+            mean += weights[i] * values[drawn[i]]
+    if lowest == highest:
+        return 0.0
+    if ranked:
+        for code in range(lowest, highest + 1):
+            by_code[code] = 0.0
+        for i in range(len(drawn)):
+            by_code[codes[drawn[i]]] += weights[i]
+        below = 0.0
+        for code in range(lowest, highest + 1):
+            ties = by_code[code]
+            by_code[code] = below + (ties - total) / 2  # the middle rank less the mean rank, (total + 1) / 2
+            below += ties
+    mean /= total
+    square = 0.0
+    for i in range(len(drawn)):
+        deviation = by_code[codes[drawn[i]]] if ranked else values[drawn[i]] - mean
+        deviations[i] = deviation
+        square += weights[i] * deviation * deviation
+    return square
+
+
+@compiled
+def partials_of_draws(
+    counts: Floats,  # (draws, contexts): how often each context is in each draw
+    clusters: NDArray[np.int64],
+    codes: NDArray[np.int64],  # of the variables, the ratings last
+    lengths: NDArray[np.int64],  # codes of the variable that is held fixed
+) -> Floats:
+    """Return Spearman's ρ of every variable with the last one, with the length held fixed by a parabola, in every draw.
+
+    The shape is (variables - 1, draws), with NaN where undefined. The terms of the parabola are made orthogonal in each
+    draw.
+    """
+    metrics, rows = codes.shape[0] - 1, codes.shape[1]
+    results = np.full((metrics, counts.shape[0]), np.nan)
+    drawn, weights, by_code = np.empty(rows, np.int64), np.empty(rows), np.empty(rows)
+    line, square, of_ratings, of_scores = np.empty(rows), np.empty(rows), np.empty(rows), np.empty(rows)
+    no_values = np.empty(0)
+    for draw in range(counts.shape[0]):
+        size, total = 0, 0.0
+        for row in range(rows):
+            if counts[draw, clusters[row]] > 0:
+                drawn[size] = row
+                weights[size] = counts[draw, clusters[row]]
+                total += weights[size]
+                size += 1
+        drawn_rows = drawn[:size]
+        linear = _deviations(drawn_rows, weights, no_values, lengths, True, by_code, line)
+        curved = 0.0
+        if linear > 0:
+            for i in range(size):
+                square[i] = line[i] * line[i] - linear / total
+            curved = _remove_term(weights, line, linear, square, size, linear * linear / total)
+        ratings = _residuals(drawn_rows, weights, codes[metrics], by_code, line, linear, square, curved, of_ratings)
+        if ratings <= 0:
+            continue
+        for metric in range(metrics):
+            rest = _residuals(drawn_rows, weights, codes[metric], by_code, line, linear, square, curved, of_scores)
+            if rest > 0:
+                product = 0.0
+                for i in range(size):
+                    product += weights[i] * of_scores[i] * of_ratings[i]
+                results[metric, draw] = min(1.0, max(-1.0, product / np.sqrt(rest * ratings)))
+    return results
+
+
+@compiled
+def _residuals(
+    drawn: NDArray[np.int64],
+    weights: Floats,
+    codes: NDArray[np.int64],
+    by_code: Floats,
+    line: Floats,
+    linear: float,
+    square: Floats,
+    curved: float,
+    deviations: Floats,
+) -> float:
+    """Write the deviations of ranks without the two terms, and return their sum of squares: 0 if nothing remains."""
+    size = len(drawn)
+    whole = _deviations(drawn, weights, np.empty(0), codes, True, by_code, deviations)
+    if whole == 0:
+        return 0.0
+    rest = whole
+    if linear > 0:
+        rest = _remove_term(weights, line, linear, deviations, size, whole)
+    if curved > 0 and rest > 0:
+        rest = _remove_term(weights, square, curved, deviations, size, whole)
+    return rest
+
+
+@compiled
+def _remove_term(weights: Floats, term: Floats, of_term: float, values: Floats, size: int, whole: float) -> float:
+    """Subtract from values what a term explains, and return the sum of their squares, where rounding counts as 0."""
+    product = 0.0
+    for i in range(size):
+        product += weights[i] * term[i] * values[i]
+    rest = 0.0
+    for i in range(size):
+        values[i] -= product / of_term * term[i]
+        rest += weights[i] * values[i] * values[i]
+    return rest if rest > 1e-18 * whole else 0.0

@@ -49,7 +49,7 @@ def ratings_needed(
         raise Usage("a difference of 0 is seen by no study", remedy="the smallest difference that matters, such as 0.5")
     if sd <= 0:
         raise Usage(f"a standard deviation of {sd:g}", remedy="above 0; about 1.3 on a scale from 1 to 7")
-    effect = sd * _z_sum(power, alpha) / difference
+    effect = sd * float(stats.norm.isf(alpha / 2) + stats.norm.ppf(power)) / difference
     return _round_up(2 * effect * effect * variance_factor(per_participant, rho, crossed=crossed))
 
 
@@ -177,10 +177,6 @@ def _person_means(
 def _share_of_studies(p: Floats, alpha: float) -> SimulatedPower:
     share = float(np.mean(p < alpha))
     return SimulatedPower(power=share, error=sqrt(share * (1 - share) / len(p)), studies=len(p))
-
-
-def _z_sum(power: float, alpha: float) -> float:
-    return float(stats.norm.isf(alpha / 2) + stats.norm.ppf(power))
 
 
 def _two_sided_power(distance: float, critical: float) -> float:

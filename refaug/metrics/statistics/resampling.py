@@ -10,7 +10,7 @@ figure that is not defined is None, and `why` tells the reason.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite
 from typing import Any
@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refaug.core.errors import BadInput, Usage
-from refaug.core.kernels import compiled
+from refaug.core.kernels.kernel import PLAIN_BUDGET, compiled
 
 Floats = NDArray[np.float64]
 Labels = NDArray[Any]
@@ -27,6 +27,7 @@ ValueOfSums = Callable[[Floats], Floats]
 
 _BLOCK_BYTES = 32 * 1024 * 1024
 _DRAWN_BYTES = 1024 * 1024
+_COUNTED_A_STEP = 1_000  # rows that numpy counts in the time of a step of a loop in Python
 _NO_DRAWS = np.empty(0)
 _SAME = 1e-10  # differences this near to the real one, relative to the scores, count as equal
 
@@ -109,7 +110,12 @@ def _counted(random: np.random.Generator, n: int, draws: int) -> Floats:
     few = max(1, _DRAWN_BYTES // (8 * n))
     for first in range(0, draws, few):
         part = counts[first : first + few]
-        _count_drawn(random.integers(0, n, size=part.shape), part)
+        drawn = random.integers(0, n, size=part.shape)
+        if PLAIN_BUDGET.spend(lambda: n * few // _COUNTED_A_STEP):
+            drawn += np.arange(0, part.size, n)[:, np.newaxis]
+            part[:] = np.bincount(drawn.reshape(-1), minlength=part.size).reshape(part.shape)
+        else:
+            _count_drawn(drawn, part)
     return counts
 
 
@@ -401,3 +407,21 @@ def _sum_by_cluster(rows: Floats, clusters: Labels | None) -> Floats:
     in_order = np.argsort(place, kind="stable")
     starts = np.searchsorted(place[in_order], np.arange(len(labels)))
     return np.asarray(np.add.reduceat(rows[in_order], starts, axis=0)) if len(rows) else rows
+
+
+# ── p values of several tests of one family, adjusted for their number ────────────────────────────────────────────────
+
+
+def holm(p_values: Sequence[float | None]) -> tuple[float | None, ...]:
+    """Return Holm's step-down adjusted p values, in the same order; a test without a p is not in the family."""
+    tested = [i for i, p in enumerate(p_values) if p is not None]
+    for p in p_values:
+        if p is not None and not 0 <= p <= 1:
+            raise BadInput(f"{p} is not a p value", remedy="between 0 and 1, or None where there is no test")
+    raw = np.array([p_values[i] for i in tested], dtype=np.float64)
+    order = np.argsort(raw, kind="stable")
+    stepped = np.maximum.accumulate(raw[order] * np.arange(len(raw), 0, -1))
+    adjusted: list[float | None] = [None] * len(p_values)
+    for place, p in zip(order, np.minimum(stepped, 1.0), strict=True):
+        adjusted[tested[place]] = float(p)
+    return tuple(adjusted)

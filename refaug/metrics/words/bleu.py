@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refaug.core.errors import Usage
-from refaug.core.kernels import compiled, quickest
+from refaug.core.kernels.kernel import compiled, quickest
 from refaug.core.text.tokenizer_base import Tokenizer
 from refaug.core.text.tokenizers import get_tokenizer
 from refaug.metrics.base import (

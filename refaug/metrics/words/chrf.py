@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from refaug.core.kernels import compiled
+from refaug.core.kernels.kernel import compiled
 from refaug.metrics.base import Floats, Indexes, Level, Metric, Prepared, References
 from refaug.metrics.metric_info import MetricInfo
 from refaug.metrics.single_reference import DistinctTexts, prepare_texts

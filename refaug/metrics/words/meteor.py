@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from refaug.core.errors import Corrupt, NotFound
 from refaug.metrics import single_reference
@@ -221,10 +220,6 @@ class Meteor(single_reference.SingleReferenceMetric):
     def read(self, texts: list[str]) -> list[list[str]]:
         """Return the tokens of each text."""
         return self._words.of(texts)
-
-    def usable(self, read: Any) -> NDArray[np.bool_]:
-        """Return which texts have tokens."""
-        return single_reference.non_empty(read)
 
     def pair_values(self, replies: Any, references: Any, reply_places: Indexes, reference_places: Indexes) -> Floats:
         """Return METEOR of every pair."""

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from refaug.core.kernels import compiled
+from refaug.core.kernels.kernel import compiled
 
 Ids = NDArray[np.int32]
 Offsets = NDArray[np.int64]

@@ -15,7 +15,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from refaug.core.errors import Usage
 from refaug.metrics import single_reference
@@ -51,10 +50,6 @@ class Rouge(single_reference.SingleReferenceMetric):
     def read(self, texts: list[str]) -> list[Tokens]:
         """Return tokens."""
         return self._words.of(texts)
-
-    def usable(self, read: Any) -> NDArray[np.bool_]:
-        """Return which texts have tokens."""
-        return single_reference.non_empty(read)
 
     def pair_values(self, replies: Any, references: Any, reply_places: Indexes, reference_places: Indexes) -> Floats:
         """Return F, precision or recall."""

@@ -2,7 +2,7 @@
 
 The main names:
 
-- `model.CrossNetwork`: the network
+- `model.CrossNetwork`: the network, and `array_network.ArrayCross` where torch is not installed
 - `build.train_cross`: logs to a published rater
 - `checkpoint.CrossRater`: ratings of responses.
 """

@@ -4,54 +4,44 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple, Unpack
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from refaug.core.errors import Usage
 from refaug.core.progress import Progress
 from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer, open_sentencepiece
-from refaug.logs.pairs import SharedSettings
-from refaug.rater.cross.checkpoint import KIND, NETWORK, save_cross_rater
+from refaug.rater.cross.checkpoint import FILES, KIND, NETWORK
 from refaug.rater.cross.examples import (
     KIND_NAMES,
     CrossBatch,
     CrossExamples,
     CrossExampleSettings,
 )
-from refaug.rater.cross.model import CrossConfig, CrossNetwork
-from refaug.rater.cross.sequences import SequenceShape
-from refaug.rater.language_coverage import Coverage
-from refaug.rater.network_folder import TOKENIZER
+from refaug.rater.cross.model import CrossNetwork
+from refaug.rater.cross.sequences import CrossConfig, SequenceShape
+from refaug.rater.network_folder import TOKENIZER, TrainingPlaces
 from refaug.rater.training import loop
 from refaug.rater.training.accuracy import ReplyPredictions, piece_facts
 from refaug.rater.training.examples import ExampleCorpus
 from refaug.rater.training.hard_negatives import HardSettings, hard_partners
-from refaug.rater.training.initial_embeddings import LearnVectors, new_network, read_embeddings
-from refaug.rater.training.loop import OnEpoch, OnNow, Task, TrainingCourse
+from refaug.rater.training.initial_embeddings import new_network, read_embeddings
+from refaug.rater.training.loop import Task, TrainingCourse
 from refaug.rater.training.on_cluster import TrainingMember, train_on
 from refaug.rater.training.order import (
     EMBEDDINGS,
-    Illustrate,
+    NamedNetworkOrder,
     NetworkPreset,
     PreparedVersion,
     TrainedVersion,
     Training,
-    TrainingLogs,
-    TrainingOrder,
-    TrainingPlaces,
+    TrainingKeywords,
     train_network,
 )
 from refaug.rater.training.pair_corpus import PairCorpus, Rows, Side, code_pairs, open_pairs, require_pairs
-
-if TYPE_CHECKING:
-    from refaug.core.clusters import Cluster
-
 
 _HIDDEN_SHARE: Final = 0.5  # of the loss of hidden pieces, beside that of replies
 
@@ -209,31 +199,15 @@ def _group(corpus: PairCorpus, rows: Rows) -> _Grouped:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CrossOrder(TrainingOrder):
+class CrossOrder(NamedNetworkOrder):
     """The order of a cross rater by name: its logs, sizes and training."""
 
     kind: ClassVar[str] = KIND
+    made: ClassVar[str] = NETWORK
 
-    network: str = NETWORK  # so that a stopped training tells which kind of rater it makes
+    network: str = NETWORK
     model: CrossConfig = field(default_factory=CrossConfig)
     examples: CrossExampleSettings = field(default_factory=CrossExampleSettings)
-
-    @classmethod
-    def read_settings(cls, written: Mapping[str, Any]) -> dict[str, object]:
-        """Return the sizes of the network and the choice of examples."""
-        return {
-            "model": CrossConfig(**written["model"]),
-            "examples": CrossExampleSettings(**written["examples"]),
-        }
-
-    def own_inputs(self, sources: TrainingLogs) -> dict[str, object]:  # noqa: ARG002
-        """Return its settings."""
-        return {"network": self.network, "model": asdict(self.model), "examples": asdict(self.examples)}
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.network != NETWORK:
-            raise Usage(f"a network {self.network!r}", remedy=f"the order of a rater of kind {NETWORK}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -289,19 +263,11 @@ def train_cross(
     places: TrainingPlaces,
     order: CrossOrder,
     progress: Progress,
-    on_now: OnNow = lambda _now: None,
-    on_epoch: OnEpoch = lambda _figures: None,
-    *,
-    learn_vectors: LearnVectors | None = None,
-    illustrate: Illustrate = lambda _report: {},
-    again: bool = False,
-    cluster: Cluster | None = None,
+    **told: Unpack[TrainingKeywords],
 ) -> TrainedVersion:
     """Train a tokenizer, read the pairs, train the network, measure and publish; resume an interrupted run.
 
-    `learn_vectors` trains initial embeddings if the order requests them; `illustrate` returns files that are stored
-    beside the report. On a cluster the order's workers train the network, and this process does the rest. If the
-    published rater was trained on exactly these inputs, it is returned as it is, unless `again` is set.
+    If the published rater was trained on exactly these inputs, it is returned as it is, unless `again` is set.
     """
 
     def train(training: Training[CrossOrder]) -> PreparedVersion:
@@ -309,8 +275,8 @@ def train_cross(
         sources, folder, most = training.sources, training.folder, order.model.max_tokens
         training.stages.run("pairs", lambda: code_pairs(tokenizer, sources, folder, most, progress))
         embeddings = training.embeddings(tokenizer, order.model.embedding)
-        if cluster is not None:
-            train_on(cluster, CrossMember, order, folder, progress, on_now, on_epoch)
+        if training.cluster is not None:
+            train_on(training.cluster, CrossMember, training)
         model, sides = _begin(order, tokenizer, embeddings, folder, progress)
         course = training.run(task_of(model, sides["train"], sides["validation"], order.training))
         corpus = open_pairs(folder)
@@ -320,19 +286,9 @@ def train_cross(
             **training.facts(tokenizer="tokenizer", texts="pairs", embeddings="embeddings"),
             **report_of(model, course, sides["validation"]),
         }
-        shared = SharedSettings.for_language(sources.languages[0], seed=order.examples.seed)  # for pairs of a report
-        return training.version(
-            partial(save_cross_rater, temperature=report["temperature"]),
-            model,
-            tokenizer,
-            report,
-            coverage=Coverage.read(report["texts"]["coverage"]),
-            shared=asdict(shared),
-            examples=asdict(order.examples),
-        )
+        return training.rater_version(FILES, model, tokenizer, report, order.examples)
 
-    told: dict[str, Any] = {"learn_vectors": learn_vectors, "illustrate": illustrate, "require": require_pairs}
-    return train_network(places, order, progress, train, again=again, on_now=on_now, on_epoch=on_epoch, **told)
+    return train_network(places, order, progress, train, require=require_pairs, **told)
 
 
 class CrossMember(TrainingMember):

@@ -3,24 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
-from pathlib import Path
-from typing import ClassVar, Final, Unpack
+from typing import ClassVar, Final, Protocol, Unpack
 
 import numpy as np
-import torch
+from numpy.typing import NDArray
 
 from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from refaug.rater import network_folder
-from refaug.rater.cross.model import CrossConfig, CrossNetwork
-from refaug.rater.cross.sequences import Pieces, SequenceShape
-from refaug.rater.language_coverage import Coverage
-from refaug.rater.rating import PieceRater, Probabilities, Triplet
+from refaug.rater.cross.array_network import ArrayCross
+from refaug.rater.cross.sequences import CrossConfig, Pieces, SequenceBatch, SequenceShape
+from refaug.rater.rating import OpenedFacts, PieceRater, Probabilities, Triplet
 from refaug.rater.text_encoding import WORTH_THREADS
 
 # ── Rating candidates with the cross rater: each candidate is read with the turns and the gold, or without a gold ─────
 
 _READ_AT_ONCE: Final = 128  # sequences of like length
+
+
+class SequenceNetwork(Protocol):
+    """A network that judges sequences, whatever computes it."""
+
+    runtime: str
+
+    @property
+    def config(self) -> CrossConfig:
+        """Its sizes."""
+        ...
+
+    def logits(self, batch: SequenceBatch, threads: int) -> NDArray[np.float64]:
+        """Return a logit for each sequence of a batch."""
+        ...
 
 
 class CrossRater(PieceRater):
@@ -29,21 +41,9 @@ class CrossRater(PieceRater):
     turn_separator: ClassVar[str] = "\n"
     needs_gold: ClassVar[bool] = False
 
-    def __init__(
-        self,
-        model: CrossNetwork,
-        tokenizer: SentencePieceTokenizer,
-        *,
-        temperature: float = 1.0,
-        languages: Sequence[str] = (),
-        usual: Coverage | None = None,
-        spec: str = "",
-        threads: int = 1,
-    ) -> None:
-        super().__init__(
-            tokenizer, temperature=temperature, languages=languages, usual=usual, spec=spec, threads=threads
-        )
-        self.model = model.eval()
+    def __init__(self, model: SequenceNetwork, tokenizer: SentencePieceTokenizer, **facts: Unpack[OpenedFacts]) -> None:
+        super().__init__(tokenizer, **facts)
+        self.model, self.runtime = model, model.runtime
         self._shape = SequenceShape(model.config.vocabulary, model.config.max_tokens)
 
     def _batch_probabilities(self, triplets: Sequence[Triplet], temperature: float) -> Probabilities:
@@ -51,13 +51,12 @@ class CrossRater(PieceRater):
         pieces = self._pieces_of(list(distinct))
         order = sorted(range(len(pieces)), key=lambda place: -_length(pieces[place]))
         logits = np.empty(len(pieces))
-        with self._lock, torch.inference_mode():
-            torch.set_num_threads(self._threads if len(pieces) >= WORTH_THREADS else 1)
+        threads = self._threads if len(pieces) >= WORTH_THREADS else 1
+        with self._lock:
             for begin in range(0, len(order), _READ_AT_ONCE):
                 places = order[begin : begin + _READ_AT_ONCE]
                 batch = self._shape.batch([pieces[place] for place in places])
-                tokens, segments, lengths = map(torch.from_numpy, batch)
-                logits[places] = self.model(tokens, segments, lengths).double().numpy()
+                logits[places] = self.model.logits(batch, threads)
         likely = 1 / (1 + np.exp(-logits / temperature))
         return np.asarray(likely[[distinct[triplet] for triplet in triplets]])
 
@@ -88,44 +87,11 @@ KIND: Final = "rater"
 NETWORK: Final = "cross"
 
 
-StoredCrossRater = network_folder.StoredNetwork[CrossConfig]
-
-
-def save_cross_rater(
-    folder: Path,
-    model: CrossNetwork,
-    tokenizer: SentencePieceTokenizer,
-    *,
-    temperature: float,
-    **facts: Unpack[network_folder.SavedFacts],
-) -> str:
-    """Write a rater's folder and return the rater's id."""
-    return network_folder.write_network(
-        folder,
-        KIND,
-        model,
-        tokenizer,
-        settings={"network": NETWORK, "config": asdict(model.config), "temperature": temperature},
-        **facts,
-    )
-
-
-def read_cross_manifest(folder: Path) -> StoredCrossRater:
-    """Read a cross rater's manifest; raise Corrupt if the folder holds something else."""
-    settings = ("network", "config", "temperature")
-    return network_folder.read_network_manifest(folder, KIND, CrossConfig, settings, network=NETWORK)
-
-
-def open_cross_rater(folder: Path, *, spec: str = "", threads: int = 1) -> CrossRater:
-    """Load a cross rater; refuse files that were altered after saving."""
-    stored = read_cross_manifest(folder)
-    model, tokenizer = network_folder.open_network(folder, KIND, stored, lambda: CrossNetwork(stored.config))
-    return CrossRater(
-        model,
-        tokenizer,
-        temperature=stored.temperature,
-        languages=stored.languages,
-        usual=stored.coverage,
-        spec=spec,
-        threads=threads,
-    )
+FILES: Final = network_folder.NetworkFiles[CrossConfig, SequenceNetwork](
+    kind=KIND,
+    config=CrossConfig,
+    module="refaug.rater.cross.model:CrossNetwork",
+    arrays=ArrayCross,
+    network=NETWORK,
+    has_temperature=True,
+)

@@ -24,8 +24,7 @@ from numpy.typing import NDArray
 
 from refaug.core.errors import Usage
 from refaug.rater.cross.sequences import MASK, TURNS, Ids, Pieces, SequenceBatch, SequenceShape
-from refaug.rater.training.pair_corpus import LEAST_LIMIT, PairCorpus, PairSettings, Rows, Side
-from refaug.rater.training.reply_draws import ReplyDraws, Texts
+from refaug.rater.training.pair_corpus import LEAST_LIMIT, PairCorpus, PairSettings, ReplyDraws, Rows, Side, Texts
 
 Kinds = Literal["random", "mixed"]
 RANDOM, DIALOGUE, HARD = range(3)

@@ -11,40 +11,18 @@ one, since sequences teach far more about the language than whether a reply fits
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
 from typing import Final
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from refaug.core.errors import Usage
-from refaug.rater.cross.sequences import MARKS, SEGMENTS
-from refaug.rater.text_encoding import PAD, require_sizes
+from refaug.rater.cross.sequences import BASE, MARKS, SEGMENTS, CrossConfig, SequenceBatch
+from refaug.rater.text_encoding import PAD
+from refaug.rater.torch_networks import inference
 
-_LEAST_TOKENS: Final = 16  # of a sequence: start, marks, and a piece of each text
 _JUDGED: Final = 5  # states and products that the logit is computed from
-_BASE: Final = 10_000.0  # of the rotary angles (Su et al. 2021)
-
-
-@dataclass(frozen=True, kw_only=True)
-class CrossConfig:
-    """The sizes of the network."""
-
-    vocabulary: int = 8_002  # pieces, pad and unk
-    embedding: int = 256  # numbers of a state
-    hidden: int = 768  # of the feed-forward layers
-    layers: int = 6
-    heads: int = 4
-    max_tokens: int = 128  # of a whole sequence
-
-    def __post_init__(self) -> None:
-        require_sizes("cross rater", asdict(self))
-        if self.embedding % (2 * self.heads):
-            raise Usage(
-                f"{self.heads} heads of states of {self.embedding} numbers", remedy="an even number for each head"
-            )
-        if self.max_tokens < _LEAST_TOKENS:
-            raise Usage(f"sequences of {self.max_tokens} pieces", remedy=f"at least {_LEAST_TOKENS}")
 
 
 class CrossBlock(nn.Module):
@@ -76,6 +54,8 @@ class CrossBlock(nn.Module):
 
 class CrossNetwork(nn.Module):
     """Turns sequences into logits: of the reply's place in the dialogue, and of hidden pieces."""
+
+    runtime = "torch"
 
     def __init__(self, config: CrossConfig) -> None:
         super().__init__()
@@ -137,6 +117,12 @@ class CrossNetwork(nn.Module):
         """Return a logit for each sequence."""
         return self.judge(self.read(tokens, segments, lengths), segments, lengths)
 
+    def logits(self, batch: SequenceBatch, threads: int) -> NDArray[np.float64]:
+        """Return a logit for each sequence of a batch."""
+        with inference(self, threads):
+            logits: Tensor = self(*map(torch.from_numpy, batch))
+            return np.asarray(logits.double().numpy())
+
     @property
     def parameter_count(self) -> int:
         """The number of weights."""
@@ -145,7 +131,7 @@ class CrossNetwork(nn.Module):
 
 def angles(places: Tensor, size: int) -> Tensor:
     """Return the angles (places, size / 2) by which a head's pairs of numbers are turned at each place."""
-    speeds = _BASE ** (-torch.arange(0, size, 2, device=places.device) / size)
+    speeds = BASE ** (-torch.arange(0, size, 2, device=places.device) / size)
     return places[:, None] * speeds[None]
 
 

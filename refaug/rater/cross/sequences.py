@@ -9,10 +9,39 @@ segment. Of a text that is too long the last pieces are left out, and of a dialo
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from refaug.core.errors import Usage
+from refaug.rater.text_encoding import require_sizes
+
+BASE: Final = 10_000.0  # of the rotary angles (Su et al. 2021)
+_LEAST_TOKENS: Final = 16  # of a sequence: start, marks, and a piece of each text
+
+
+@dataclass(frozen=True, kw_only=True)
+class CrossConfig:
+    """The sizes of the network."""
+
+    vocabulary: int = 8_002  # pieces, pad and unk
+    embedding: int = 256  # numbers of a state
+    hidden: int = 768  # of the feed-forward layers
+    layers: int = 6
+    heads: int = 4
+    max_tokens: int = 128  # of a whole sequence
+
+    def __post_init__(self) -> None:
+        require_sizes("cross rater", asdict(self))
+        if self.embedding % (2 * self.heads):
+            raise Usage(
+                f"{self.heads} heads of states of {self.embedding} numbers", remedy="an even number for each head"
+            )
+        if self.max_tokens < _LEAST_TOKENS:
+            raise Usage(f"sequences of {self.max_tokens} pieces", remedy=f"at least {_LEAST_TOKENS}")
+
 
 START, TURN, KNOWN, REPLY, MASK = range(5)  # added to the size of the vocabulary
 MARKS: Final = 5

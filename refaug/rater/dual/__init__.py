@@ -4,6 +4,6 @@ The main names:
 
 - `network.DualNetwork`: the two towers
 - `build.train_dual`: logs to a published rater
-- `network.DualRater`: rates with it
+- `checkpoint.DualRater`: rates with it
 - `in_batch.PairBatches`: batches of pairs, and the softmax over their replies.
 """

@@ -8,43 +8,32 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple, Unpack
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from refaug.core.artefacts.build_stages import Stages
-from refaug.core.errors import Usage
 from refaug.core.progress import Progress
-from refaug.logs.pairs import SharedSettings
+from refaug.rater.dual.checkpoint import FILES, KIND, NETWORK, DualConfig
 from refaug.rater.dual.in_batch import BatchVectors, ChoiceBatch, ChoiceTask, PairBatches, choice_loss
-from refaug.rater.dual.network import KIND, NETWORK, DualConfig, DualNetwork, cosines, save_dual_rater
-from refaug.rater.language_coverage import Coverage
+from refaug.rater.dual.network import DualNetwork, cosines
+from refaug.rater.network_folder import TrainingPlaces
 from refaug.rater.text_encoding import PAD
-from refaug.rater.training import loop
 from refaug.rater.training.calibration import calibrate
 from refaug.rater.training.examples import pad
-from refaug.rater.training.initial_embeddings import LearnVectors
-from refaug.rater.training.loop import OnEpoch, OnNow
 from refaug.rater.training.order import (
+    NamedNetworkOrder,
     NetworkPreset,
     PreparedVersion,
     TrainedVersion,
-    TrainingLogs,
-    TrainingOrder,
-    TrainingPlaces,
-    details_of,
-    learn_tokenizer,
-    open_training_logs,
-    train_version,
-    version_folder,
-    write_pictures,
+    Training,
+    TrainingKeywords,
+    train_network,
 )
 from refaug.rater.training.pair_corpus import PairCorpus, PairSettings, Rows, code_pairs, open_pairs, require_pairs
 
-Illustrate = Callable[[Mapping[str, Any]], Mapping[str, bytes]]
 _MOST_VALIDATED: Final = 8_192  # pairs
 _LEAST_SHARED: Final = 2  # texts that have a piece, so that replies can share it
 _READ_AT_ONCE: Final = 4_096  # texts
@@ -137,28 +126,15 @@ def _similarities(
 
 
 @dataclass(frozen=True, kw_only=True)
-class DualOrder(TrainingOrder):
+class DualOrder(NamedNetworkOrder):
     """The order of a dual rater by name: its logs, sizes and training."""
 
     kind: ClassVar[str] = KIND
+    made: ClassVar[str] = NETWORK
 
-    network: str = NETWORK  # so that a stopped training tells which kind of rater it makes
+    network: str = NETWORK
     model: DualConfig = field(default_factory=DualConfig)
     examples: PairSettings = field(default_factory=PairSettings)
-
-    @classmethod
-    def read_settings(cls, written: Mapping[str, Any]) -> dict[str, object]:
-        """Return the sizes of the network and the choice of pairs."""
-        return {"model": DualConfig(**written["model"]), "examples": PairSettings(**written["examples"])}
-
-    def own_inputs(self, sources: TrainingLogs) -> dict[str, object]:  # noqa: ARG002
-        """Return its settings."""
-        return {"network": self.network, "model": asdict(self.model), "examples": asdict(self.examples)}
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.network != NETWORK:
-            raise Usage(f"a network {self.network!r}", remedy=f"the order of a rater of kind {NETWORK}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,63 +166,38 @@ def train_dual(
     places: TrainingPlaces,
     order: DualOrder,
     progress: Progress,
-    on_now: OnNow = lambda _now: None,
-    on_epoch: OnEpoch = lambda _figures: None,
-    *,
-    learn_vectors: LearnVectors | None = None,  # noqa: ARG001  its embeddings start from random numbers
-    illustrate: Illustrate = lambda _report: {},
-    again: bool = False,
-    cluster: None = None,  # noqa: ARG001  minutes of one process
+    **told: Unpack[TrainingKeywords],
 ) -> TrainedVersion:
     """Train a tokenizer, read the pairs, train the towers, measure and publish; resume an interrupted run.
 
+    Its embeddings start from random numbers, and one process trains it in minutes, without a cluster.
     If the published rater was trained on exactly these inputs, it is returned as it is, unless `again` is set.
     """
-    sources = open_training_logs(places.logs, order)
-    require_pairs(sources)
 
-    def train_stages(stages: Stages, input_hash: str) -> PreparedVersion:
-        tokenizer = learn_tokenizer(sources, order, order.examples.seed, stages, progress)
-        most = order.model.max_tokens
-        stages.run("pairs", lambda: code_pairs(tokenizer, sources, stages.folder, most, progress))
-        corpus, settings = open_pairs(stages.folder), order.examples
+    def train(training: Training[DualOrder]) -> PreparedVersion:
+        settings, most, stages = order.examples, order.model.max_tokens, training.stages
+        tokenizer = training.tokenizer(settings.seed)
+        stages.run("pairs", lambda: code_pairs(tokenizer, training.sources, stages.folder, most, progress))
+        corpus = open_pairs(stages.folder)
         sides = corpus.of_sides(settings)
         examples = DualExamples(corpus, sides["train"], settings, most)
         limited = replace(settings, limit=_MOST_VALIDATED)
         torch.manual_seed(order.training.seed)
         model = DualNetwork(replace(order.model, vocabulary=tokenizer.vocab_size))
         model.dropout = order.training.dropout
-        task = DualTask(
-            model, examples, DualExamples(corpus, sides["validation"], limited, most), order.training.device
-        )
-        course = loop.run(task, order.training, stages.folder / "training", progress, on_now, on_epoch)
-        progress.stage("measuring")
+        validation = DualExamples(corpus, sides["validation"], limited, most)
+        course = training.run(DualTask(model, examples, validation, order.training.device))
         best = course.epochs[course.best_epoch - 1]
         report: dict[str, Any] = {
             "network": NETWORK,
             "examples": {side: corpus.facts_of(rows) for side, rows in sides.items()},
-            "tokenizer": stages.facts("tokenizer"),
-            "texts": stages.facts("pairs"),
+            **training.facts(tokenizer="tokenizer", texts="pairs"),
             "parameters": model.parameter_count,
             "best_epoch": course.best_epoch,
             "epochs": [asdict(figures) for figures in course.epochs],
             **calibrate(model, corpus, sides["validation"], _similarities(model, examples), settings.seed),
             "softmax": {"loss": best.validation_loss, "batch": settings.batch},
         }
-        version = version_folder(stages)
-        pictures = write_pictures(version, illustrate(report))
-        shared = SharedSettings.for_language(sources.languages[0], seed=settings.seed)  # for pairs of a report
-        name = save_dual_rater(
-            version,
-            model,
-            tokenizer,
-            temperature=report["temperature"],
-            languages=sources.languages,
-            coverage=Coverage.read(stages.facts("pairs")["coverage"]),
-            report=report,
-            details=details_of(order, sources, stages, input_hash, shared=asdict(shared), examples=asdict(settings)),
-            beside=pictures,
-        )
-        return PreparedVersion(version, name, report)
+        return training.rater_version(FILES, model, tokenizer, report, settings)
 
-    return train_version(places, order, sources, train_stages, again=again)
+    return train_network(places, order, progress, train, require=require_pairs, **told)

@@ -18,8 +18,7 @@ from torch import Tensor, nn
 
 from refaug.rater.training.accuracy import auc
 from refaug.rater.training.loop import VALIDATION_EPOCH, BatchedExamples, BatchResult, ValidationScores
-from refaug.rater.training.pair_corpus import LogPairs, PairSettings, Rows
-from refaug.rater.training.reply_draws import ReplyDraws, Texts
+from refaug.rater.training.pair_corpus import LogPairs, PairSettings, ReplyDraws, Rows, Texts
 
 RUN: Final = 8  # pairs with near replies that stand together
 _NEVER: Final = -1e9

@@ -1,4 +1,4 @@
-"""The two towers over pieces and hashed pairs of pieces, rating with them, and their folder.
+"""The two towers over pieces and hashed pairs of pieces.
 
 A tower adds up the vectors of a text's pieces and of each two neighbours, which share a fixed number of vectors by
 hash; two layers follow. Nothing in it knows the order of words beyond neighbours, and it reads thousands of texts a
@@ -7,41 +7,20 @@ second.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import ClassVar, Final, Unpack
+from typing import Final
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer
-from refaug.rater import network_folder
-from refaug.rater.language_coverage import Coverage
-from refaug.rater.rating import PieceRater, Probabilities, Triplet
-from refaug.rater.text_encoding import CACHE_BYTES, PAD, TextReader, require_sizes
+from refaug.rater.dual.checkpoint import SPREAD, DualConfig
+from refaug.rater.text_encoding import PAD, Floats, Ids
+from refaug.rater.torch_networks import inference
 from refaug.rater.training.calibration import initial_weights, logits_of
 
-KIND: Final = "rater"
-NETWORK: Final = "dual"
-_SPREAD: Final = 1_000_003  # a prime that tells the first piece of a pair from the second
 _INITIAL_PIECE: Final = 0.1  # standard deviation of a piece's first numbers
 _INITIAL_SCALE: Final = 10.0  # of cosines in the softmax
-
-
-@dataclass(frozen=True, kw_only=True)
-class DualConfig:
-    """The sizes of the network."""
-
-    vocabulary: int = 16_002  # pieces, pad and unk
-    pairs: int = 32_768  # vectors that pairs of pieces share
-    embedding: int = 128
-    width: int = 256
-    max_tokens: int = 64
-
-    def __post_init__(self) -> None:
-        require_sizes("dual rater", asdict(self))
 
 
 class Tower(nn.Module):
@@ -73,12 +52,14 @@ class Tower(nn.Module):
     def features(self, tokens: Tensor) -> Tensor:
         """Return the rows of pieces and of pairs of neighbours: (texts, 2 * time - 1)."""
         left, right = tokens[:, :-1], tokens[:, 1:]
-        pairs = self.vocabulary + (left * _SPREAD + right) % self.pairs
+        pairs = self.vocabulary + (left * SPREAD + right) % self.pairs
         return torch.cat([tokens, torch.where(right == PAD, PAD, pairs)], dim=1)
 
 
 class DualNetwork(nn.Module):
     """A tower for turns and one for replies, and how cosines become logits."""
+
+    runtime = "torch"
 
     without_known: Tensor
     with_known: Tensor
@@ -100,6 +81,26 @@ class DualNetwork(nn.Module):
     def dropout(self, share: float) -> None:
         self.turns.dropout = self.replies.dropout = share
 
+    def turn_vectors(self, tokens: Ids, lengths: Ids, threads: int) -> Floats:
+        """Return the vectors (texts, width) of turns, of their piece ids (texts, time)."""
+        with inference(self, threads):
+            vectors: Floats = self.turns(torch.from_numpy(tokens), torch.from_numpy(lengths)).numpy()
+        return vectors
+
+    def reply_vectors(self, tokens: Ids, lengths: Ids, threads: int) -> Floats:
+        """Return the vectors of replies."""
+        with inference(self, threads):
+            vectors: Floats = self.replies(torch.from_numpy(tokens), torch.from_numpy(lengths)).numpy()
+        return vectors
+
+    def logits(
+        self, turns: Floats, known: Floats, replies: Floats, has_known: NDArray[np.bool_]
+    ) -> NDArray[np.float64]:
+        """Return logits (replies,) of the vectors of turns, known responses and replies."""
+        with inference(self):
+            similarities = cosines(*map(torch.from_numpy, (turns, known, replies)))
+            return np.asarray(logits_of(self, similarities, torch.from_numpy(has_known)).double().numpy())
+
     @property
     def parameter_count(self) -> int:
         """The numbers that are trained."""
@@ -109,100 +110,3 @@ class DualNetwork(nn.Module):
 def cosines(turns: Tensor, known: Tensor, replies: Tensor) -> Tensor:
     """Return both similarities (replies, 2) of vectors of unit length."""
     return torch.stack([(turns * replies).sum(dim=1), (known * replies).sum(dim=1)], dim=1)
-
-
-class DualRater(PieceRater):
-    """The two towers: each text is read once by each tower that needs it."""
-
-    turn_separator: ClassVar[str] = "\n"
-    needs_gold: ClassVar[bool] = False
-
-    def __init__(
-        self,
-        model: DualNetwork,
-        tokenizer: SentencePieceTokenizer,
-        *,
-        temperature: float = 1.0,
-        languages: Sequence[str] = (),
-        usual: Coverage | None = None,
-        spec: str = "",
-        threads: int = 1,
-    ) -> None:
-        super().__init__(
-            tokenizer, temperature=temperature, languages=languages, usual=usual, spec=spec, threads=threads
-        )
-        self.model = model.eval()
-        self._turns, self._replies = (
-            TextReader(
-                tower,
-                tokenizer,
-                size=model.config.width,
-                max_tokens=model.config.max_tokens,
-                cache_bytes=CACHE_BYTES // 2,
-            )
-            for tower in (model.turns, model.replies)
-        )
-
-    def forget_texts(self) -> None:
-        """Empty the caches of texts."""
-        with self._lock:
-            self._turns.forget()
-            self._replies.forget()
-
-    def _batch_probabilities(self, triplets: Sequence[Triplet], temperature: float) -> Probabilities:
-        turns = dict.fromkeys(self._last_turn(utterance) for utterance, _, _ in triplets)
-        replies = dict.fromkeys(text for _, known, reply in triplets for text in (known or "", reply))
-        turn_rows, reply_rows = ({text: row for row, text in enumerate(texts)} for texts in (turns, replies))
-        with self._lock, torch.inference_mode():
-            torch.set_num_threads(1)
-            turn_vectors, reply_vectors = self._turns.vectors(list(turns)), self._replies.vectors(list(replies))
-            similarities = cosines(
-                turn_vectors[[turn_rows[self._last_turn(utterance)] for utterance, _, _ in triplets]],
-                reply_vectors[[reply_rows[known or ""] for _, known, _ in triplets]],
-                reply_vectors[[reply_rows[reply] for _, _, reply in triplets]],
-            )
-            has_known = torch.tensor([known is not None for _, known, _ in triplets])
-            logits = logits_of(self.model, similarities, has_known).double().numpy()
-        return np.asarray(1 / (1 + np.exp(-logits / temperature)))
-
-    def _last_turn(self, utterance: str) -> str:
-        return utterance.rsplit(self.turn_separator, 1)[-1]
-
-
-# ── Its folder ────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-StoredDualRater = network_folder.StoredNetwork[DualConfig]
-_SETTINGS: Final = ("network", "config", "temperature")
-
-
-def save_dual_rater(
-    folder: Path,
-    model: DualNetwork,
-    tokenizer: SentencePieceTokenizer,
-    *,
-    temperature: float,
-    **facts: Unpack[network_folder.SavedFacts],
-) -> str:
-    """Write a rater's folder and return the rater's id."""
-    settings = {"network": NETWORK, "config": asdict(model.config), "temperature": temperature}
-    return network_folder.write_network(folder, KIND, model, tokenizer, settings=settings, **facts)
-
-
-def read_dual_manifest(folder: Path) -> StoredDualRater:
-    """Read a dual rater's manifest; raise Corrupt if the folder holds something else."""
-    return network_folder.read_network_manifest(folder, KIND, DualConfig, _SETTINGS, network=NETWORK)
-
-
-def open_dual_rater(folder: Path, *, spec: str = "", threads: int = 1) -> DualRater:
-    """Load a dual rater; refuse files that were altered after saving."""
-    stored = read_dual_manifest(folder)
-    model, tokenizer = network_folder.open_network(folder, KIND, stored, lambda: DualNetwork(stored.config))
-    return DualRater(
-        model,
-        tokenizer,
-        temperature=stored.temperature,
-        languages=stored.languages,
-        usual=stored.coverage,
-        spec=spec,
-        threads=threads,
-    )

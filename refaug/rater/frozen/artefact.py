@@ -3,33 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
-from pathlib import Path
-from typing import ClassVar, Final, Unpack
+from typing import ClassVar, Final, Protocol, Self, Unpack
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from refaug.core.vectors.encoders import Encoder
 from refaug.rater import network_folder
-from refaug.rater.frozen.encoded_pairs import coverage_of
-from refaug.rater.frozen.linear import LinearConfig, LinearNetwork
-from refaug.rater.frozen.towers import TowerConfig, TowerNetwork
-from refaug.rater.language_coverage import Coverage, unfamiliar_to_encoder
-from refaug.rater.rating import Probabilities, Rater, Triplet
-from refaug.rater.training.calibration import logits_of
-from refaug.rater.training.order import EncoderOpener
+from refaug.rater.frozen.array_network import ArrayLinear, ArrayTowers, LinearConfig, TowerConfig
+from refaug.rater.language_coverage import Coverage, coverage_of, unfamiliar_to_encoder
+from refaug.rater.rating import OpenedFacts, Probabilities, Rater, Triplet
+from refaug.rater.text_encoding import Floats, Ids
 
 KIND: Final = "rater"
 LINEAR: Final = "linear"
 ENCODER: Final = "encoder"
 TURNS: Final = 3  # that are read together, as one text, beside the last one alone
-_SETTINGS: Final = ("network", "config", "temperature")
-_JUDGED_AT_ONCE: Final = 4_096  # triplets
 
-FrozenNetwork = LinearNetwork | TowerNetwork
+
+class FrozenNetwork(Protocol):
+    """A network over sentence vectors, whatever computes it."""
+
+    runtime: str
+
+    def logits(self, vectors: Floats, rows: Ids, has_known: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """Return the logit of each row, (rows, 3): turns, known response and reply by their numbers in vectors."""
+        ...
+
+    def heads_alone(self) -> Sequence[Self]:
+        """Return the networks that its heads are by themselves; none where it has no heads."""
+        ...
 
 
 class FrozenRater(Rater):
@@ -41,19 +44,9 @@ class FrozenRater(Rater):
     turn_separator: ClassVar[str] = "\n"
     needs_gold: ClassVar[bool] = False
 
-    def __init__(
-        self,
-        model: FrozenNetwork,
-        encoder: Encoder,
-        *,
-        temperature: float = 1.0,
-        languages: Sequence[str] = (),
-        usual: Coverage | None = None,
-        spec: str = "",
-        threads: int = 1,
-    ) -> None:
-        super().__init__(temperature=temperature, languages=languages, spec=spec, threads=threads)
-        self.model, self.encoder, self._usual = model.eval(), encoder, usual or Coverage()
+    def __init__(self, model: FrozenNetwork, encoder: Encoder, **facts: Unpack[OpenedFacts]) -> None:
+        super().__init__(**facts)
+        self.model, self.runtime, self.encoder = model, model.runtime, encoder
 
     def coverage(self, texts: Sequence[str]) -> Coverage:
         """Return how the encoder reads texts."""
@@ -65,11 +58,9 @@ class FrozenRater(Rater):
 
     def of_heads(self) -> list[FrozenRater]:
         """Return the raters that its heads are by themselves; none where it has no heads."""
-        if not isinstance(self.model, TowerNetwork):
-            return []
         return [
             FrozenRater(
-                self.model.of_head(number),
+                network,
                 self.encoder,
                 temperature=self.temperature,
                 languages=self.languages,
@@ -77,7 +68,7 @@ class FrozenRater(Rater):
                 spec=self.spec,
                 threads=self._threads,
             )
-            for number in range(len(self.model.heads))
+            for network in self.model.heads_alone()
         ]
 
     def _batch_probabilities(self, triplets: Sequence[Triplet], temperature: float) -> Probabilities:
@@ -93,7 +84,8 @@ class FrozenRater(Rater):
                 for context in contexts[place]
             ]
         )
-        logits = self._logits(vectors, torch.from_numpy(rows))
+        with self._lock:
+            logits = self.model.logits(vectors, rows[:, [1, 2, 4]], rows[:, 3] > 0)
         means = np.bincount(rows[:, 0], logits) / np.bincount(rows[:, 0])
         return np.asarray(1 / (1 + np.exp(-means / temperature)))
 
@@ -101,68 +93,22 @@ class FrozenRater(Rater):
         turns = utterance.split(self.turn_separator)
         return (turns[-1],) if len(turns) == 1 else (turns[-1], " ".join(turns[-TURNS:]))
 
-    def _logits(self, vectors: NDArray[np.float32], rows: Tensor) -> NDArray[np.float64]:
-        """Return the logit of each row; every text is read once, however many rows it is in."""
-        turns, known, replies = rows[:, 1], rows[:, 2], rows[:, 4]
-        with self._lock, torch.inference_mode():
-            torch.set_num_threads(1)
-            total, count = torch.zeros(len(rows), 2), 0
-            for space in self.model.spaces(torch.from_numpy(vectors)):
-                for at in range(0, len(rows), _JUDGED_AT_ONCE):
-                    some = slice(at, at + _JUDGED_AT_ONCE)
-                    total[some] += space.similarities(turns[some], known[some], replies[some])
-                count += 1
-            logits: NDArray[np.float64] = logits_of(self.model, total / count, rows[:, 3] > 0).double().numpy()
-        return logits
-
 
 # ── Its folder ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-StoredFrozenRater = network_folder.StoredNetwork[LinearConfig] | network_folder.StoredNetwork[TowerConfig]
-
-
-def save_frozen_rater(
-    folder: Path, model: FrozenNetwork, *, temperature: float, **facts: Unpack[network_folder.SavedFacts]
-) -> str:
-    """Write a rater's folder and return the rater's id."""
-    network = LINEAR if isinstance(model, LinearNetwork) else ENCODER
-    settings = {"network": network, "config": asdict(model.config), "temperature": temperature}
-    return network_folder.write_network(folder, KIND, model, None, settings=settings, **facts)
-
-
-def read_linear_manifest(folder: Path) -> network_folder.StoredNetwork[LinearConfig]:
-    """Read the manifest of a linear rater; raise Corrupt if the folder holds something else."""
-    return network_folder.read_network_manifest(folder, KIND, LinearConfig, _SETTINGS, network=LINEAR)
-
-
-def read_tower_manifest(folder: Path) -> network_folder.StoredNetwork[TowerConfig]:
-    """Read the manifest of a rater with towers over an encoder; raise Corrupt if the folder holds something else."""
-    return network_folder.read_network_manifest(folder, KIND, TowerConfig, _SETTINGS, network=ENCODER)
-
-
-def open_linear_rater(folder: Path, *, open_encoder: EncoderOpener, spec: str = "", threads: int = 1) -> FrozenRater:
-    """Load a linear rater and its encoder; refuse files that were altered after saving."""
-    stored = read_linear_manifest(folder)
-    model = network_folder.open_weights(folder, KIND, stored, lambda: LinearNetwork(stored.config))
-    return _with_encoder(model, stored, open_encoder, spec, threads)
-
-
-def open_tower_rater(folder: Path, *, open_encoder: EncoderOpener, spec: str = "", threads: int = 1) -> FrozenRater:
-    """Load a rater with towers and its encoder; refuse files that were altered after saving."""
-    stored = read_tower_manifest(folder)
-    model = network_folder.open_weights(folder, KIND, stored, lambda: TowerNetwork(stored.config))
-    return _with_encoder(model, stored, open_encoder, spec, threads)
-
-
-def _with_encoder(
-    model: FrozenNetwork, stored: StoredFrozenRater, open_encoder: EncoderOpener, spec: str, threads: int
-) -> FrozenRater:
-    return FrozenRater(
-        model,
-        open_encoder(f"{stored.details.get('encoder', '')}#{stored.config.encoder}"),
-        temperature=stored.temperature,
-        languages=stored.languages,
-        usual=stored.coverage,
-        spec=spec,
-        threads=threads,
-    )
+LINEAR_FILES: Final = network_folder.NetworkFiles[LinearConfig, FrozenNetwork](
+    kind=KIND,
+    config=LinearConfig,
+    module="refaug.rater.frozen.linear:LinearNetwork",
+    arrays=ArrayLinear,
+    network=LINEAR,
+    has_temperature=True,
+)
+TOWER_FILES: Final = network_folder.NetworkFiles[TowerConfig, FrozenNetwork](
+    kind=KIND,
+    config=TowerConfig,
+    module="refaug.rater.frozen.towers:TowerNetwork",
+    arrays=ArrayTowers,
+    network=ENCODER,
+    has_temperature=True,
+)

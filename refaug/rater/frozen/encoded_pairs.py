@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -15,7 +15,7 @@ from refaug.core.errors import Corrupt
 from refaug.core.files import write_aside
 from refaug.core.progress import Progress
 from refaug.core.vectors.encoders import Encoder
-from refaug.rater.language_coverage import Coverage
+from refaug.rater.language_coverage import Coverage, coverage_of
 from refaug.rater.training.order import TrainingLogs
 from refaug.rater.training.pair_corpus import LogPairs, PairPart, open_log_pairs, read_parts, write_pairs
 
@@ -49,17 +49,6 @@ def encode_pairs(encoder: Encoder, sources: TrainingLogs, folder: Path, progress
             coverage += coverage_of(encoder, part.texts)
             parts.append(part.only(is_usable)._replace(texts=()))
     return {**write_pairs(parts, sources, folder), "cut": coverage.cut, "coverage": coverage.as_json()}
-
-
-def coverage_of(encoder: Encoder, texts: Sequence[str]) -> Coverage:
-    """Return how an encoder reads texts: its pieces, those that it does not know, and the texts that it cuts."""
-    reading = encoder.reading_of(texts)
-    return Coverage(
-        characters=sum(map(len, texts)),
-        pieces=int(reading.pieces.sum()),
-        unknown=int(reading.unknown.sum()),
-        cut=int(reading.is_cut.sum()),
-    )
 
 
 # ── Replies with their words in another order, as wrong replies ───────────────────────────────────────────────────────

@@ -10,36 +10,22 @@ cosine of the two responses' own vectors. Both are fitted to pairs that the maps
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from refaug.core.errors import Usage
+from refaug.rater.frozen.array_network import JUDGED_AT_ONCE, LinearConfig
 from refaug.rater.frozen.encoded_pairs import EncodedPairs
-from refaug.rater.training.calibration import initial_weights
+from refaug.rater.text_encoding import Floats, Ids
+from refaug.rater.torch_networks import inference
+from refaug.rater.training.calibration import Calibrated, initial_weights, logits_of
 from refaug.rater.training.pair_corpus import Rows
 
 _AT_ONCE: Final = 8_192  # pairs
-_MOST_DIMENSIONS: Final = 1 << 14
-
-
-@dataclass(frozen=True, kw_only=True)
-class LinearConfig:
-    """The encoder by its hash, and the size of its vectors."""
-
-    encoder: str
-    dimensions: int
-
-    def __post_init__(self) -> None:
-        require_dimensions(self.dimensions)
-
-
-def require_dimensions(dimensions: object) -> None:
-    """Raise Usage for vectors that no encoder gives."""
-    if not isinstance(dimensions, int) or not 1 <= dimensions <= _MOST_DIMENSIONS:
-        raise Usage(f"vectors of {dimensions} numbers", remedy=f"from 1 to {_MOST_DIMENSIONS:,}")
 
 
 class Space(NamedTuple):
@@ -60,8 +46,23 @@ class Space(NamedTuple):
         )
 
 
+def logits_in(
+    network: Calibrated, spaces: Iterable[Space], known: NDArray[np.bool_], rows: Tensor
+) -> NDArray[np.float64]:
+    """Return the logits of rows of turns, known response and reply by their numbers: of the mean over the spaces."""
+    total, count = torch.zeros(len(rows), 2), 0
+    for space in spaces:
+        for at in range(0, len(rows), JUDGED_AT_ONCE):
+            some = slice(at, at + JUDGED_AT_ONCE)
+            total[some] += space.similarities(*rows[some].T)
+        count += 1
+    return np.asarray(logits_of(network, total / count, torch.from_numpy(known)).double().numpy())
+
+
 class LinearNetwork(nn.Module):
     """The two maps, and how cosines become logits."""
+
+    runtime = "torch"
 
     turn_mean: Tensor
     reply_mean: Tensor
@@ -97,6 +98,15 @@ class LinearNetwork(nn.Module):
         """Return texts, (texts, dimensions), as turns and replies in the shared space."""
         turns, replies = (texts - self.turn_mean) @ self.turn_map.T, (texts - self.reply_mean) @ self.reply_map.T
         return [Space(*(nn.functional.normalize(side, dim=1) for side in (turns, replies, texts)))]
+
+    def logits(self, vectors: Floats, rows: Ids, has_known: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """Return the logit of each row, (rows, 3): turns, known response and reply by their numbers in vectors."""
+        with inference(self):
+            return logits_in(self, self.spaces(torch.from_numpy(vectors)), has_known, torch.from_numpy(rows))
+
+    def heads_alone(self) -> list[LinearNetwork]:
+        """Return the networks that its heads are by themselves: it has none."""
+        return []
 
 
 def fit_linear(encoded: EncodedPairs, rows: Rows, config: LinearConfig) -> LinearNetwork:

@@ -2,7 +2,7 @@
 
 The main names:
 
-- `model.BiGRURater`: the network
+- `model.BiGRURater`: the network, and `array_network.ArrayBiGRU` where torch is not installed
 - `build.train_rater`: logs to a published rater
 - `checkpoint.NNRater`: ratings of responses.
 """

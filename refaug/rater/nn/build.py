@@ -2,38 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple, Unpack
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from refaug.core.artefacts.build_stages import Stages
 from refaug.core.errors import BadInput, Usage
-from refaug.core.files import make_folder
+from refaug.core.files import make_folder, remove_tree
 from refaug.core.progress import Progress
-from refaug.core.query_engine import QueryEngine, scratch_in
+from refaug.core.query_engine import QueryEngine, occupy_scratch, scratch_in
 from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer, open_sentencepiece
 from refaug.logs.pairs import SharedSettings
 from refaug.logs.store import StoredLog
-from refaug.rater.language_coverage import Coverage
-from refaug.rater.network_folder import TOKENIZER
-from refaug.rater.nn.checkpoint import KIND, save_rater
-from refaug.rater.nn.model import POSITIVE, BiGRURater, Features, RaterConfig
+from refaug.rater.network_folder import TOKENIZER, TrainingPlaces
+from refaug.rater.nn.checkpoint import FILES, KIND
+from refaug.rater.nn.model import BiGRURater
+from refaug.rater.nn.sizes import POSITIVE, Features, RaterConfig
 from refaug.rater.training.accuracy import apply_temperature, auc, fit_temperature, piece_facts, probability_facts
-from refaug.rater.training.corpus import LEAST_UTTERANCES, code_texts, mine, open_corpus, write_shared
-from refaug.rater.training.examples import ExampleBatch, ExampleCorpus, Examples, ExampleSettings, Split
+from refaug.rater.training.corpus import LEAST_UTTERANCES, code_texts, mine, open_corpus, shared_rows, write_shared
+from refaug.rater.training.examples import ExampleBatch, ExampleCorpus, Examples, ExampleSettings, Split, Texts
 from refaug.rater.training.hard_negatives import HardPartners, HardSettings, hard_partners
 from refaug.rater.training.initial_embeddings import LearnVectors, new_network, read_embeddings
 from refaug.rater.training.loop import (
     VALIDATION_EPOCH,
     BatchResult,
-    OnEpoch,
-    OnNow,
     Task,
     TrainConfig,
     TrainingCourse,
@@ -43,18 +43,16 @@ from refaug.rater.training.loop import (
 from refaug.rater.training.on_cluster import TrainingMember, train_on
 from refaug.rater.training.order import (
     EMBEDDINGS,
-    Illustrate,
     NetworkPreset,
     PreparedVersion,
     TrainedVersion,
     Training,
+    TrainingKeywords,
     TrainingLogs,
     TrainingOrder,
-    TrainingPlaces,
+    open_training_logs,
     train_network,
 )
-
-__all__ = ["TripletPredictions", "accuracy", "predict", "task_of"]
 
 
 def task_of(model: BiGRURater, examples: Examples, validation: Examples, config: TrainConfig) -> Task[ExampleBatch]:
@@ -125,10 +123,6 @@ def accuracy(predictions: TripletPredictions) -> float:
         np.abs(predictions.first - 0.5) >= np.abs(predictions.second - 0.5), predictions.first, predictions.second
     )
     return float(((confident > 0.5) == predictions.positive).mean())
-
-
-if TYPE_CHECKING:
-    from refaug.core.clusters import Cluster
 
 
 _READ: Final = 100  # hard negatives sampled for the share that would do as responses
@@ -229,13 +223,8 @@ class RaterOrder(TrainingOrder):
 
     @classmethod
     def read_settings(cls, written: Mapping[str, Any]) -> dict[str, object]:
-        """Return the sizes of the network, the choice of examples, and which utterances count."""
-        shared = written["shared"]
-        return {
-            "model": RaterConfig(**written["model"]),
-            "examples": ExampleSettings(**written["examples"]),
-            "shared": None if shared is None else SharedSettings(**shared),
-        }
+        """Return which utterances count."""
+        return {"shared": None if written["shared"] is None else SharedSettings(**written["shared"])}
 
     def shared_utterances(self, sources: TrainingLogs) -> SharedSettings:
         """Return which utterances count."""
@@ -243,11 +232,7 @@ class RaterOrder(TrainingOrder):
 
     def own_inputs(self, sources: TrainingLogs) -> dict[str, object]:
         """Return its settings, and which utterances count."""
-        return {
-            "shared": asdict(self.shared_utterances(sources)),
-            "model": asdict(self.model),
-            "examples": asdict(self.examples),
-        }
+        return {**super().own_inputs(sources), "shared": asdict(self.shared_utterances(sources))}
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -279,41 +264,25 @@ def train_rater(
     places: TrainingPlaces,
     order: RaterOrder,
     progress: Progress,
-    on_now: OnNow = lambda _now: None,
-    on_epoch: OnEpoch = lambda _figures: None,
-    *,
-    learn_vectors: LearnVectors | None = None,
-    illustrate: Illustrate = lambda _report: {},
-    again: bool = False,
-    cluster: Cluster | None = None,
+    **told: Unpack[TrainingKeywords],
 ) -> TrainedVersion:
     """Mine examples, train a tokenizer and the network, measure and publish; resume an interrupted run.
 
-    `learn_vectors` trains initial embeddings if the order requests them; `illustrate` returns files that are stored
-    beside the report. On a cluster the order's workers train the network, and this process does the rest. If the
-    published rater was trained on exactly these inputs, it is returned as it is, unless `again` is set.
+    If the published rater was trained on exactly these inputs, it is returned as it is, unless `again` is set.
     """
 
     def train(training: Training[RaterOrder]) -> PreparedVersion:
         tokenizer = prepare(training, places.cache)
-        if cluster is not None:
-            train_on(cluster, RaterMember, order, training.folder, progress, on_now, on_epoch)
+        if training.cluster is not None:
+            train_on(training.cluster, RaterMember, training)
         splits, without_partner = _splits(order, training.folder, progress)
         model = _new_rater(order, tokenizer, training.folder)
         course = training.run(task_of(model, splits["train"], splits["validation"], order.training))
         report = _report(model, course, splits, without_partner, training)
-        return training.version(
-            partial(save_rater, temperature=report["temperature"]),
-            model,
-            tokenizer,
-            report,
-            coverage=Coverage.read(report["texts"]["coverage"]),
-            shared=asdict(order.shared_utterances(training.sources)),
-            examples=asdict(order.examples),
-        )
+        shared = asdict(order.shared_utterances(training.sources))
+        return training.rater_version(FILES, model, tokenizer, report, order.examples, shared=shared)
 
-    told: dict[str, Any] = {"learn_vectors": learn_vectors, "illustrate": illustrate}
-    return train_network(places, order, progress, train, again=again, on_now=on_now, on_epoch=on_epoch, **told)
+    return train_network(places, order, progress, train, **told)
 
 
 def prepare(training: Training[RaterOrder], cache: Path, *, with_short: bool = True) -> SentencePieceTokenizer:
@@ -433,3 +402,84 @@ def _mine_short(
     make_folder(folder)
     progress.stage("finding short utterances", None, "utterances")
     return write_shared(engine, logs, replace(shared, too_short=True), folder, progress, most=_MOST_SHORT)
+
+
+# ── Hard negatives of logs as texts, to be read before training on them ───────────────────────────────────────────────
+
+
+READ: Final = 100
+
+
+@dataclass(frozen=True, kw_only=True)
+class HardNegative:
+    """A response to an utterance, and a response to another utterance that the rater must separate from it."""
+
+    utterance: str
+    response: str
+    hard: str
+    answered: str  # the utterance that the hard negative answers
+
+
+@dataclass(frozen=True, kw_only=True)
+class HardNegatives:
+    """Some hard negatives, and the share of the responses without one."""
+
+    negatives: tuple[HardNegative, ...]
+    without_partner: float
+
+
+def hard_negatives(
+    logs: Path, cache: Path, order: RaterOrder, learn_vectors: LearnVectors, progress: Progress, *, count: int = READ
+) -> HardNegatives:
+    """Return up to `count` hard negatives that the training of an order would draw, of different responses.
+
+    No network is trained. The vectors and shared utterances computed for it are deleted afterwards.
+    """
+    if order.start != "vectors":
+        raise Usage("hard negatives are found by vectors of the pieces", remedy="start=vectors")
+    sources = open_training_logs(logs, order)
+    with _scratch(cache) as folder:
+        training = Training(
+            order=order, sources=sources, stages=Stages(folder), progress=progress, learn_vectors=learn_vectors
+        )
+        prepare(training, cache, with_short=False)
+        corpus = open_corpus(folder)
+        partners = find_hard_partners(corpus, "train", order, folder, progress)
+        rows = _draw_rows(corpus, partners, count, order.examples.seed)
+        texts = _texts(folder, rows)
+    return HardNegatives(
+        negatives=tuple(
+            HardNegative(utterance=texts[u], response=texts[r], hard=texts[h], answered=texts[v])
+            for u, r, v, h in rows.tolist()
+        ),
+        without_partner=partners.without_partner,
+    )
+
+
+@contextmanager
+def _scratch(cache: Path) -> Iterator[Path]:
+    """Create a folder that is deleted when the block ends or, after a kill, when the next engine starts."""
+    folder = scratch_in(cache)
+    with occupy_scratch(folder):
+        try:
+            yield folder
+        finally:
+            remove_tree(folder)
+
+
+def _draw_rows(corpus: ExampleCorpus, hard_partners: HardPartners, count: int, seed: int) -> Texts:
+    """Return rows of texts: utterance, response, utterance, hard negative, as in examples."""
+    rng = np.random.default_rng(seed)
+    responses = rng.permutation(np.flatnonzero(hard_partners.partners[:, 0] >= 0))[:count]
+    choices = (hard_partners.partners[responses] >= 0).sum(axis=1)
+    hard_responses = hard_partners.partners[responses, rng.integers(0, np.maximum(choices, 1))]
+    return np.stack(
+        [corpus.utterances_of(responses), responses, corpus.utterances_of(hard_responses), hard_responses], axis=1
+    )
+
+
+def _texts(folder: Path, rows: Texts) -> Mapping[int, str]:
+    """Read the texts with these numbers from the file of all texts."""
+    numbers = set(rows.ravel().tolist())
+    every = chain.from_iterable((row["utterance"], *row["responses"]) for row in shared_rows(folder))
+    return {number: text for number, text in enumerate(every) if number in numbers}

@@ -3,34 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
-from typing import Final, Unpack
+from typing import Final, Protocol, Unpack
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer
-from refaug.rater.language_coverage import Coverage
-from refaug.rater.network_folder import (
-    FORMAT_VERSION,
-    REPORT,
-    TOKENIZER,
-    WEIGHTS,
-    SavedFacts,
-    StoredNetwork,
-    open_network,
-    read_network_manifest,
-    write_network,
-)
-from refaug.rater.nn.model import POSITIVE, BiGRURater, RaterConfig
-from refaug.rater.rating import PieceRater, Probabilities, Triplet
-from refaug.rater.text_encoding import CACHE_BYTES, WORTH_THREADS, TextReader
+from refaug.rater.network_folder import NetworkFiles
+from refaug.rater.nn.array_network import ArrayBiGRU
+from refaug.rater.nn.sizes import RaterConfig
+from refaug.rater.rating import OpenedFacts, PieceRater, Probabilities, Triplet
+from refaug.rater.text_encoding import CACHE_BYTES, WORTH_THREADS, Floats, Ids, TextReader
 
 # ── Rating candidates with the NN-rater: an opened network and its cache of texts ─────────────────────────────────────
 
-_JUDGED_AT_ONCE: Final = 4_096  # triplets
+
+class TripletNetwork(Protocol):
+    """A network that reads texts and judges triplets of them, whatever computes it."""
+
+    runtime: str
+
+    @property
+    def config(self) -> RaterConfig:
+        """Its sizes."""
+        ...
+
+    def text_vectors(self, tokens: Ids, lengths: Ids, threads: int) -> Floats:
+        """Return vectors (texts, 2 * hidden) of tokens (texts, time), the longest text first."""
+        ...
+
+    def probabilities(self, vectors: Floats, rows: Ids, temperature: float, threads: int) -> Probabilities:
+        """Return P(positive) of triplets given as rows of `vectors`."""
+        ...
 
 
 class NNRater(PieceRater):
@@ -38,27 +43,22 @@ class NNRater(PieceRater):
 
     def __init__(
         self,
-        model: BiGRURater,
+        model: TripletNetwork,
         tokenizer: SentencePieceTokenizer,
         *,
-        temperature: float = 1.0,
-        languages: Sequence[str] = (),
-        usual: Coverage | None = None,
-        spec: str = "",
-        threads: int = 1,
         cache_bytes: int = CACHE_BYTES,
+        **facts: Unpack[OpenedFacts],
     ) -> None:
-        super().__init__(
-            tokenizer, temperature=temperature, languages=languages, usual=usual, spec=spec, threads=threads
-        )
-        self.model = model.eval()
+        super().__init__(tokenizer, **facts)
+        self.model, self.runtime = model, model.runtime
         self._read = TextReader(
-            model.read_quickly,
+            model.text_vectors,
             tokenizer,
             size=2 * model.config.hidden,
             max_tokens=model.config.max_tokens,
             cache_bytes=cache_bytes,
         )
+        self.readers = self._read, self._read
 
     def forget_texts(self) -> None:
         """Empty the cache of texts, whose vectors differ by rounding with the texts that they were read with."""
@@ -67,77 +67,36 @@ class NNRater(PieceRater):
 
     def text_vectors(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return what the network reads from each text alone: (texts, twice the hidden size)."""
-        with self._lock, torch.inference_mode():
-            torch.set_num_threads(self._threads if len(texts) >= WORTH_THREADS else 1)
-            return np.asarray(self._read.vectors(texts).numpy())
+        with self._lock:
+            return self._read.vectors(texts, self._threads_for(len(texts)))
 
     def _batch_probabilities(self, triplets: Sequence[Triplet], temperature: float) -> Probabilities:
         places = dict[str, int]()
         rows = np.array([[places.setdefault(text or "", len(places)) for text in triplet] for triplet in triplets])
-        with self._lock, torch.inference_mode():
-            torch.set_num_threads(self._threads if len(places) >= WORTH_THREADS else 1)
-            vectors = self._read.vectors(list(places))
-            likely = [
-                torch.softmax(
-                    self.model.judge_quickly(vectors, torch.from_numpy(rows[at : at + _JUDGED_AT_ONCE])).double()
-                    / temperature,
-                    dim=1,
-                )
-                for at in range(0, len(rows), _JUDGED_AT_ONCE)
-            ]
-        return torch.cat(likely)[:, POSITIVE].numpy()
+        with self._lock:
+            threads = self._threads_for(len(places))
+            return self.model.probabilities(self._read.vectors(list(places), threads), rows, temperature, threads)
+
+    def _threads_for(self, texts: int) -> int:
+        return self._threads if texts >= WORTH_THREADS else 1
 
 
 # ── A rater on disk: a folder with a network, its tokenizer and its temperature ───────────────────────────────────────
 
-__all__ = [
-    "FORMAT_VERSION",
-    "KIND",
-    "REPORT",
-    "TOKENIZER",
-    "WEIGHTS",
-    "StoredRater",
-    "open_rater",
-    "read_manifest",
-    "save_rater",
-]
-
 KIND: Final = "rater"
 
 
-StoredRater = StoredNetwork[RaterConfig]
+FILES: Final = NetworkFiles[RaterConfig, TripletNetwork](
+    kind=KIND,
+    config=RaterConfig,
+    module="refaug.rater.nn.model:BiGRURater",
+    arrays=ArrayBiGRU,
+    has_temperature=True,
+)
+save_rater, read_manifest = FILES.save, FILES.read
 
 
-def save_rater(
-    folder: Path,
-    model: BiGRURater,
-    tokenizer: SentencePieceTokenizer,
-    *,
-    temperature: float,
-    **facts: Unpack[SavedFacts],
-) -> str:
-    """Write a rater's folder and return the rater's id."""
-    return write_network(
-        folder, KIND, model, tokenizer, settings={"config": asdict(model.config), "temperature": temperature}, **facts
-    )
-
-
-def read_manifest(folder: Path) -> StoredRater:
-    """Read a rater's manifest; raise Corrupt if the folder holds something else."""
-    return read_network_manifest(folder, KIND, RaterConfig, ("config", "temperature"))
-
-
-def open_rater(folder: Path, *, spec: str = "", threads: int = 1, cache_bytes: int = CACHE_BYTES) -> NNRater:
+def open_rater(folder: Path, *, spec: str = "", threads: int = 1) -> NNRater:
     """Load a rater; refuse files that were altered after saving."""
-    stored = read_manifest(folder)
-    model, tokenizer = open_network(folder, KIND, stored, lambda: BiGRURater(stored.config))
-    return NNRater(
-        model,
-        tokenizer,
-        temperature=stored.temperature,
-        languages=stored.languages,
-        usual=stored.coverage,
-        spec=spec,
-        threads=threads,
-        cache_bytes=cache_bytes,
-    )
+    model, tokenizer, stored = FILES.open(folder)
+    return NNRater(model, tokenizer, **stored.opened(spec, threads))

@@ -4,44 +4,18 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
 from functools import cache
 from threading import Lock
-from typing import Final, Literal, get_args
+from typing import Final
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from refaug.core.errors import Usage
-from refaug.rater.text_encoding import PAD, last_states, require_sizes
-
-NEGATIVE, POSITIVE = 0, 1
-_TEXTS: Final = 3  # in a triplet
-_PAIRS: Final = ((0, 1), (0, 2), (1, 2))  # of texts in a triplet
-Features = Literal["texts", "products"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class RaterConfig:
-    """The sizes of the network; the defaults are those of Tsuta et al. (2020)."""
-
-    vocabulary: int = 16_002  # pieces, pad and unk
-    embedding: int = 512
-    hidden: int = 512  # in each direction
-    width: int = 1024  # of the feed-forward layers
-    layers: int = 5  # number of these, each with ReLU
-    max_tokens: int = 128  # the rest of a longer text is not read
-    features: Features = "texts"  # the inputs that are judged: the three vectors, or also their pairwise products
-
-    def __post_init__(self) -> None:
-        require_sizes("rater", asdict(self))
-        if self.features not in get_args(Features):
-            raise Usage(f"a rater's features are {self.features!r}", remedy=f"one of: {', '.join(get_args(Features))}")
-
-    @property
-    def judged_size(self) -> int:
-        """The number of inputs of the first feed-forward layer."""
-        return (_TEXTS + (len(_PAIRS) if self.features == "products" else 0)) * 2 * self.hidden
+from refaug.rater.nn.sizes import JUDGED_AT_ONCE, PAIRS, POSITIVE, TEXTS, RaterConfig
+from refaug.rater.rating import Probabilities
+from refaug.rater.text_encoding import PAD, Floats, Ids
+from refaug.rater.torch_networks import inference, last_states
 
 
 def quick_states(embedding: nn.Embedding, reader: nn.GRU, tokens: Tensor, lengths: Tensor) -> Tensor:
@@ -122,6 +96,8 @@ def _compile(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
 class BiGRURater(nn.Module):
     """Turns texts into vectors, and triplets of vectors into logits of (negative, positive)."""
 
+    runtime = "torch"
+
     def __init__(self, config: RaterConfig) -> None:
         super().__init__()
         self.config = config
@@ -149,7 +125,7 @@ class BiGRURater(nn.Module):
     def judge(self, utterances: Tensor, known_responses: Tensor, candidates: Tensor) -> Tensor:
         """Return logits (triplets, 2) of vectors, each (triplets, 2 * hidden)."""
         texts = (utterances, known_responses, candidates)
-        products = [texts[left] * texts[right] for left, right in _PAIRS] if self.config.features == "products" else []
+        products = [texts[left] * texts[right] for left, right in PAIRS] if self.config.features == "products" else []
         state = torch.cat([*texts, *products], dim=1)  # (triplets, judged size)
         for layer in self.hidden:
             state = torch.relu(layer(state))
@@ -163,10 +139,29 @@ class BiGRURater(nn.Module):
         logits: Tensor = _compile(_judge_rows)(vectors, rows, weights, biases, self.config.features == "products")
         return logits
 
+    def text_vectors(self, tokens: Ids, lengths: Ids, threads: int) -> Floats:
+        """Return what `read_quickly` returns, for arrays."""
+        with inference(self, threads):
+            vectors: Floats = self.read_quickly(torch.from_numpy(tokens), torch.from_numpy(lengths)).numpy()
+        return vectors
+
+    def probabilities(self, vectors: Floats, rows: Ids, temperature: float, threads: int) -> Probabilities:
+        """Return P(positive) of triplets given as rows of `vectors`."""
+        with inference(self, threads):
+            read = torch.from_numpy(vectors)
+            likely = [
+                torch.softmax(
+                    self.judge_quickly(read, torch.from_numpy(rows[at : at + JUDGED_AT_ONCE])).double() / temperature,
+                    dim=1,
+                )
+                for at in range(0, len(rows), JUDGED_AT_ONCE)
+            ]
+            return np.asarray(torch.cat(likely)[:, POSITIVE].numpy())
+
     def forward(self, tokens: Tensor, lengths: Tensor, triplets: Tensor) -> Tensor:
         """Return logits of triplets (triplets, 3), which name texts by their row in tokens."""
         vectors = self.read(tokens, lengths)
-        return self.judge(*(vectors[triplets[:, place]] for place in range(_TEXTS)))
+        return self.judge(*(vectors[triplets[:, place]] for place in range(TEXTS)))
 
     @property
     def parameter_count(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple, Unpack
 
 import numpy as np
 import torch
@@ -15,20 +15,19 @@ from refaug.core.errors import BadInput, Usage
 from refaug.core.progress import Progress
 from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from refaug.rater.language_coverage import Coverage
+from refaug.rater.network_folder import TrainingPlaces
 from refaug.rater.ruber.network import KIND, RuberConfig, RuberNetwork, save_ruber
 from refaug.rater.training import loop
 from refaug.rater.training.accuracy import auc, histograms, piece_facts
 from refaug.rater.training.examples import pad
-from refaug.rater.training.initial_embeddings import LearnVectors, new_network
-from refaug.rater.training.loop import OnEpoch, OnNow
+from refaug.rater.training.initial_embeddings import new_network
 from refaug.rater.training.order import (
     NetworkPreset,
     PreparedVersion,
     TrainedVersion,
     Training,
-    TrainingLogs,
+    TrainingKeywords,
     TrainingOrder,
-    TrainingPlaces,
     train_network,
 )
 from refaug.rater.training.pair_corpus import (
@@ -279,15 +278,6 @@ class RuberOrder(TrainingOrder):
     pairs: PairSettings = field(default_factory=PairSettings)
     margin: float = 0.5  # Δ: by how much the true reply must score above a negative one
 
-    @classmethod
-    def read_settings(cls, written: Mapping[str, Any]) -> dict[str, object]:
-        """Return the sizes of the network and the choice of pairs."""
-        return {"model": RuberConfig(**written["model"]), "pairs": PairSettings(**written["pairs"])}
-
-    def own_inputs(self, sources: TrainingLogs) -> dict[str, object]:  # noqa: ARG002
-        """Return its settings."""
-        return {"model": asdict(self.model), "pairs": asdict(self.pairs), "margin": self.margin}
-
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 0 < self.margin <= 1:
@@ -311,16 +301,11 @@ def train_ruber(
     places: TrainingPlaces,
     order: RuberOrder,
     progress: Progress,
-    on_now: OnNow = lambda _now: None,
-    on_epoch: OnEpoch = lambda _figures: None,
-    *,
-    learn_vectors: LearnVectors | None = None,
-    again: bool = False,
+    **told: Unpack[TrainingKeywords],
 ) -> TrainedVersion:
     """Train a tokenizer, read the pairs, train the network, measure and publish; resume an interrupted run.
 
-    `learn_vectors` trains initial embeddings if the order requests them. If the published ruber was trained on
-    exactly these inputs, it is returned as it is, unless `again` is set.
+    If the published ruber was trained on exactly these inputs, it is returned as it is, unless `again` is set.
     """
 
     def train(training: Training[RuberOrder]) -> PreparedVersion:
@@ -341,8 +326,7 @@ def train_ruber(
         settings = {"pairs": asdict(order.pairs), "margin": order.margin}
         return training.version(save_ruber, model, tokenizer, report, coverage=coverage, **settings)
 
-    told: dict[str, Any] = {"learn_vectors": learn_vectors, "require": require_pairs}
-    return train_network(places, order, progress, train, again=again, on_now=on_now, on_epoch=on_epoch, **told)
+    return train_network(places, order, progress, train, require=require_pairs, **told)
 
 
 def _code_sides(tokenizer: SentencePieceTokenizer, training: Training[RuberOrder]) -> Mapping[Side, PairExamples]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import Final, Unpack
@@ -17,8 +18,10 @@ from refaug.core.errors import Usage
 from refaug.core.text.normalisation import normalise
 from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from refaug.rater.language_coverage import Coverage, unfamiliar
-from refaug.rater.network_folder import SavedFacts, StoredNetwork, open_network, read_network_manifest, write_network
-from refaug.rater.text_encoding import CACHE_BYTES, PAD, TextReader, last_states, require_sizes
+from refaug.rater.network_folder import NetworkFiles
+from refaug.rater.rating import OpenedFacts
+from refaug.rater.text_encoding import CACHE_BYTES, PAD, Floats, Ids, TextReader, require_sizes
+from refaug.rater.torch_networks import inference, last_states
 
 # ── The network of RUBER's unreferenced part (Tao et al. 2018): how related a reply is to the utterance before it ─────
 #
@@ -118,19 +121,16 @@ class Relevance:
         model: RuberNetwork,
         tokenizer: SentencePieceTokenizer,
         *,
-        languages: Sequence[str] = (),
-        usual: Coverage | None = None,
-        spec: str = "",
-        threads: int = 1,
         cache_bytes: int = CACHE_BYTES,
+        **facts: Unpack[OpenedFacts],
     ) -> None:
-        self.model, self.tokenizer, self.spec = model.eval(), tokenizer, spec
-        self.languages, self._usual = tuple(languages), usual or Coverage()
-        self._threads = threads
+        self.model, self.tokenizer, self.spec = model.eval(), tokenizer, facts.get("spec", "")
+        self.languages, self._usual = tuple(facts.get("languages", ())), facts.get("usual") or Coverage()
+        self._threads = facts.get("threads", 1)
         readers = model.config.readers  # each has its own cache; a single reader reads a text once for both places
         self._utterances, self._replies = (
             TextReader(
-                read,
+                partial(_vectors, model, read),
                 tokenizer,
                 size=2 * model.config.hidden,
                 max_tokens=model.config.max_tokens,
@@ -163,10 +163,9 @@ class Relevance:
         return unfamiliar(texts_coverage, self._usual, self.languages, kind=KIND, scores_name="scores")
 
     def _batch_scores(self, pairs: Sequence[tuple[str, str]]) -> Scores:
-        with self._lock, torch.inference_mode():
-            torch.set_num_threads(self._threads)
-            utterances, of_utterance = _read(self._utterances, [utterance for utterance, _ in pairs])
-            replies, of_reply = _read(self._replies, [reply for _, reply in pairs])
+        with self._lock, inference(self.model, self._threads):
+            utterances, of_utterance = self._vectors_of(self._utterances, [utterance for utterance, _ in pairs])
+            replies, of_reply = self._vectors_of(self._replies, [reply for _, reply in pairs])
             logits = [
                 self.model.judge(
                     utterances[of_utterance[at : at + _JUDGED_AT_ONCE]], replies[of_reply[at : at + _JUDGED_AT_ONCE]]
@@ -175,42 +174,32 @@ class Relevance:
             ]
         return torch.cat(logits).double().sigmoid().numpy()  # in single precision the highest scores would tie
 
+    def _vectors_of(self, reader: TextReader, texts: Sequence[str]) -> tuple[Tensor, Tensor]:
+        """Return the vectors of the distinct texts, and the row of each text."""
+        places = dict[str, int]()
+        rows = torch.tensor([places.setdefault(text, len(places)) for text in texts])
+        return torch.from_numpy(reader.vectors(list(places), self._threads)), rows
 
-def _read(reader: TextReader, texts: Sequence[str]) -> tuple[Tensor, Tensor]:
-    """Return the vectors of the distinct texts, and the row of each text."""
-    places = dict[str, int]()
-    rows = torch.tensor([places.setdefault(text, len(places)) for text in texts])
-    return reader.vectors(list(places)), rows
+
+def _vectors(
+    model: RuberNetwork, read: Callable[[Tensor, Tensor], Tensor], tokens: Ids, lengths: Ids, threads: int
+) -> Floats:
+    """Return the vectors of tokens (texts, time), the longest text first."""
+    with inference(model, threads):
+        vectors: Floats = read(torch.from_numpy(tokens), torch.from_numpy(lengths)).numpy()
+    return vectors
 
 
 # On disk
 
 
-StoredRuber = StoredNetwork[RuberConfig]
+FILES: Final = NetworkFiles[RuberConfig, RuberNetwork](
+    kind=KIND, config=RuberConfig, module="refaug.rater.ruber.network:RuberNetwork"
+)
+save_ruber, read_ruber_manifest = FILES.save, FILES.read
 
 
-def save_ruber(
-    folder: Path, model: RuberNetwork, tokenizer: SentencePieceTokenizer, **facts: Unpack[SavedFacts]
-) -> str:
-    """Write a ruber's folder and return the ruber's id."""
-    return write_network(folder, KIND, model, tokenizer, settings={"config": asdict(model.config)}, **facts)
-
-
-def read_ruber_manifest(folder: Path) -> StoredRuber:
-    """Read a ruber's manifest; raise Corrupt if the folder holds something else."""
-    return read_network_manifest(folder, KIND, RuberConfig)
-
-
-def open_relevance(folder: Path, *, spec: str = "", threads: int = 1, cache_bytes: int = CACHE_BYTES) -> Relevance:
+def open_relevance(folder: Path, *, spec: str = "", threads: int = 1) -> Relevance:
     """Load a ruber; refuse files that were altered after saving."""
-    stored = read_ruber_manifest(folder)
-    model, tokenizer = open_network(folder, KIND, stored, lambda: RuberNetwork(stored.config))
-    return Relevance(
-        model,
-        tokenizer,
-        languages=stored.languages,
-        usual=stored.coverage,
-        spec=spec,
-        threads=threads,
-        cache_bytes=cache_bytes,
-    )
+    model, tokenizer, stored = FILES.open(folder)
+    return Relevance(model, tokenizer, **stored.opened(spec, threads))

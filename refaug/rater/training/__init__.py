@@ -3,6 +3,6 @@
 The main names:
 
 - `loop.run`: the training loop with its checkpoints
-- `order.train_version`: from an order to a published version
+- `order.train_network`: from an order to a published version
 - `examples.Examples`: examples in batches.
 """

@@ -18,8 +18,7 @@ from torch import Tensor
 
 from refaug.core.errors import BadInput
 from refaug.rater.training.accuracy import ReplyPredictions, fit_logistic
-from refaug.rater.training.pair_corpus import LogPairs, Rows
-from refaug.rater.training.reply_draws import ReplyDraws
+from refaug.rater.training.pair_corpus import LogPairs, ReplyDraws, Rows
 
 KIND_NAMES: Final = ("random", "parrot")  # of wrong replies
 RANDOM, PARROT = range(2)

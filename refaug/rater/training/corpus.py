@@ -43,8 +43,9 @@ def mine(
         raise BadInput(
             f"{counts['utterances']:,} utterances of {length} or more have several different responses in "
             f"{', '.join(log.manifest.name for log in logs)}; at least {LEAST_UTTERANCES} are needed",
-            remedy="give more logs, best ones in which many answer the same (reply trees), or a lower --min-words, or "
-            "--min-chars where there are no spaces",
+            remedy="give more logs, best ones in which many answer the same (reply trees), a lower --min-words (or "
+            "--min-chars where there are no spaces), or --network cross or dual, which learn from every pair; the "
+            "metric refaug-1 needs no rater",
         )
     return counts
 

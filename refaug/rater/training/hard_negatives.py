@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refaug.core.errors import Usage
-from refaug.core.kernels import compiled, frozen
+from refaug.core.kernels.kernel import compiled, frozen
 from refaug.core.progress import Progress, Silent
 from refaug.rater.training.examples import ExampleCorpus, Texts
 
@@ -107,7 +107,7 @@ def hard_partners(
     settings, progress = settings or HardSettings(), progress or Silent()
     rng = np.random.default_rng(settings.seed)
     partners = np.full((len(corpus.start) - 1, settings.partners), -1, np.int64)
-    response_count = _response_count(corpus, utterances)
+    response_count = int((corpus.first[utterances + 1] - corpus.first[utterances] - 1).sum())
     utterances, vectors = _embed_utterances(corpus, np.sort(utterances), embeddings)
     if len(utterances) < 2 or not response_count:
         return HardPartners(partners=partners, between=None, without_partner=1.0)
@@ -125,10 +125,6 @@ def hard_partners(
         progress.advance(end - begin)
     without = response_count - int((partners[:, 0] >= 0).sum())
     return HardPartners(partners=partners, between=(low, high), without_partner=without / response_count)
-
-
-def _response_count(corpus: ExampleCorpus, utterances: Numbers) -> int:
-    return int((corpus.first[utterances + 1] - corpus.first[utterances] - 1).sum())
 
 
 def _embed_utterances(corpus: ExampleCorpus, utterances: Numbers, embeddings: Vectors) -> tuple[Numbers, Vectors]:

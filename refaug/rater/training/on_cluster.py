@@ -17,13 +17,19 @@ from typing import Any, ClassVar, Final
 
 import torch
 
-from refaug.core.clusters import Cluster, MemberLost
+from refaug.core.clusters import ConnectedCluster, MemberLost
 from refaug.core.errors import Conflict, Unavailable
 from refaug.core.installation import EXECUTORS, find
 from refaug.core.progress import Progress
-from refaug.rater.training.loop import EpochFigures, OnEpoch, OnNow, Task, TrainConfig, TrainingStatus, run
-from refaug.rater.training.order import TrainingOrder
-from refaug.rater.training.peers import ProcessGroup
+from refaug.rater.training.loop import (
+    EpochFigures,
+    ProcessGroup,
+    Task,
+    TrainConfig,
+    TrainingStatus,
+    run,
+)
+from refaug.rater.training.order import Training
 
 _PACKAGES: Final = ("torch", "numpy", "sentencepiece")  # that can change a network
 _RETRIES: Final = 5  # of a training one of whose processes has died
@@ -105,8 +111,8 @@ class TrainingMember(ABC):
 class _Teller:
     """Tells of a training's progress here what is new there."""
 
-    def __init__(self, progress: Progress, on_now: OnNow, on_epoch: OnEpoch) -> None:
-        self._progress, self._on_now, self._on_epoch = progress, on_now, on_epoch
+    def __init__(self, training: Training[Any]) -> None:
+        self._progress, self._on_now, self._on_epoch = training.progress, training.on_now, training.on_epoch
         self._last = TrainingNews()
 
     def __call__(self, news: TrainingNews) -> None:
@@ -124,13 +130,9 @@ class _Teller:
 
 
 def train_on(
-    cluster: Cluster,
+    cluster: ConnectedCluster,
     member: Callable[..., TrainingMember],
-    order: TrainingOrder,
-    folder: Path,
-    progress: Progress,
-    on_now: OnNow,
-    on_epoch: OnEpoch,
+    training: Training[Any],
 ) -> None:
     """Train the network of an order in its workers' processes on a cluster; the checkpoint then says that it is over.
 
@@ -138,15 +140,15 @@ def train_on(
     checkpoints lie in its folder `training`. Where a process or a machine dies, all of them begin
     again at the last checkpoint.
     """
-    folder, config = folder.resolve(), order.training
-    arguments = {"order": order, "folder_of_stages": folder}
+    folder, config, progress = training.folder.resolve(), training.order.training, training.progress
+    arguments = {"order": training.order, "folder_of_stages": folder}
     find(EXECUTORS, "alike")(cluster, folder / "training", _PACKAGES, progress)
     for attempt in range(_RETRIES + 1):
         try:
             with _group(cluster, member, arguments, config, folder / "training", patient=attempt > 0) as group:
                 group.ready()
                 address = group.first("open_store")
-                group.all("train", address, look=_Teller(progress, on_now, on_epoch), status="status")
+                group.all("train", address, look=_Teller(training), status="status")
                 return
         except MemberLost as lost:
             if attempt == _RETRIES:
@@ -159,7 +161,7 @@ def train_on(
 
 
 def _group(
-    cluster: Cluster,
+    cluster: ConnectedCluster,
     member: Callable[..., TrainingMember],
     arguments: Mapping[str, Any],
     config: TrainConfig,

@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import Field, asdict, dataclass, field, fields, is_dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Final, Generic, Literal, NamedTuple, Protocol, Self, TypeVar, Unpack, get_args
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Final,
+    Generic,
+    Literal,
+    NamedTuple,
+    Protocol,
+    Self,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    get_args,
+)
 
 from refaug.core.artefacts.build_stages import Stages, hash_of_inputs
 from refaug.core.artefacts.manifests import MANIFEST
@@ -15,14 +30,17 @@ from refaug.core.files import make_folder, read_json, remove_tree, require_name,
 from refaug.core.progress import Progress
 from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer, open_sentencepiece
 from refaug.core.text.tokenizer_training import TokenizerTraining, train_sentencepiece
-from refaug.core.vectors.encoders import Encoder
 from refaug.logs.manifest import now
+from refaug.logs.pairs import SharedSettings
 from refaug.logs.store import StoredLog
 from refaug.rater.language_coverage import Coverage
-from refaug.rater.network_folder import TOKENIZER, SavedFacts
+from refaug.rater.network_folder import TOKENIZER, NetworkFiles, SavedFacts, TrainingPlaces
 from refaug.rater.training.corpus import turns_of
 from refaug.rater.training.initial_embeddings import LearnVectors, PieceVectorSettings, Start, write_embeddings
 from refaug.rater.training.loop import Decay, OnEpoch, OnNow, Task, TrainConfig, TrainingCourse, run
+
+if TYPE_CHECKING:
+    from refaug.core.clusters import ConnectedCluster
 
 # ── Interrupted trainings: their remains in the cache, which hold texts of the logs they began with ───────────────────
 
@@ -57,23 +75,6 @@ def remove_interrupted(networks: Versions, cache: Path, log: str) -> tuple[list[
 
 EMBEDDINGS: Final = "embeddings.npy"
 _SENTENCES: Final = 200_000  # turns for training the tokenizer, which takes 550 MiB
-
-
-class EncoderOpener(Protocol):
-    """Opens an encoder of the home by NAME, NAME@VERSION or NAME@VERSION#HASH."""
-
-    def __call__(self, spec: str, *, keep: bool = True) -> Encoder:
-        """Return it; it keeps the vectors that it computes, unless they are of texts that no log has."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class TrainingPlaces:
-    """The folders that training a network needs: the logs, the versions of its kind, and one for unfinished work."""
-
-    logs: Path
-    versions: Versions
-    cache: Path
-    open_encoder: EncoderOpener | None = None  # for networks that read an encoder's vectors
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,19 +116,28 @@ class TrainingOrder:
                 **written,
                 "logs": tuple(written["logs"]),
                 "more_texts": tuple(written["more_texts"]),
-                "training": TrainConfig(**written["training"]),
+                **{kind.name: record(**written[kind.name]) for kind, record in cls._records()},
                 **cls.read_settings(written),
             }
         )
 
     @classmethod
-    def read_settings(cls, written: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the settings of this kind of network that are no plain JSON."""
-        raise NotImplementedError
+    def _records(cls) -> Iterator[tuple[Field[Any], Any]]:
+        """Yield the fields that are records, each with its type."""
+        for own in fields(cls):
+            record: Any = own.default_factory
+            if is_dataclass(record):
+                yield own, record
 
-    def own_inputs(self, sources: TrainingLogs) -> dict[str, Any]:
+    @classmethod
+    def read_settings(cls, written: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG003  most have no others
+        """Return the settings of this kind of network that are neither plain JSON nor records."""
+        return {}
+
+    def own_inputs(self, sources: TrainingLogs) -> dict[str, Any]:  # noqa: ARG002  most are settings alone
         """Return what determines this kind of network beside its logs, pieces and training."""
-        raise NotImplementedError
+        shared = {of_all.name for of_all in fields(TrainingOrder)}
+        return {name: setting for name, setting in asdict(self).items() if name not in shared}
 
     def __post_init__(self) -> None:
         require_name(self.kind, self.name)
@@ -137,6 +147,20 @@ class TrainingOrder:
             raise Usage(f"log {twice} is named twice", remedy="name it among the logs, or once as more texts")
         if self.start not in get_args(Start):
             raise Usage(f"embeddings that start {self.start!r}", remedy=f"one of: {', '.join(get_args(Start))}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class NamedNetworkOrder(TrainingOrder):
+    """The order of a rater that names its network, so that a stopped training tells which kind of rater it makes."""
+
+    made: ClassVar[str]
+
+    network: str
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.network != self.made:
+            raise Usage(f"a network {self.network!r}", remedy=f"the order of a rater of kind {self.made}")
 
 
 AnyOrder = TypeVar("AnyOrder", bound=TrainingOrder)
@@ -214,23 +238,20 @@ def _inputs_of(order: TrainingOrder, sources: TrainingLogs) -> dict[str, Any]:
     }
 
 
-def details_of(
-    order: TrainingOrder, sources: TrainingLogs, stages: Stages, input_hash: str, **settings: Any
-) -> dict[str, Any]:
-    """Return the details of a training for the manifest, with the settings of its kind."""
-    return {
-        "at": now(),
-        "inputs": input_hash,
-        **sources.parts,
-        **settings,
-        "training": asdict(order.training),
-        "seconds": stages.seconds,
-    }
-
-
 # From an order to a version
 
 Illustrate = Callable[[Mapping[str, Any]], Mapping[str, bytes]]
+
+
+class TrainingKeywords(TypedDict, total=False):
+    """Keywords of every training, beside its order."""
+
+    again: bool  # train even if the published version was trained on exactly these inputs
+    on_now: OnNow
+    on_epoch: OnEpoch
+    learn_vectors: LearnVectors | None  # trains initial embeddings if the order requests them
+    illustrate: Illustrate  # returns files that are stored beside the report
+    cluster: ConnectedCluster | None  # whose workers train the network; this process does the rest
 
 
 class WriteNetwork(Protocol):
@@ -253,6 +274,7 @@ class Training(Generic[AnyOrder]):
     illustrate: Illustrate = lambda _report: {}  # files that are stored beside the report
     on_now: OnNow = lambda _now: None
     on_epoch: OnEpoch = lambda _figures: None
+    cluster: ConnectedCluster | None = None
 
     @property
     def folder(self) -> Path:
@@ -261,13 +283,48 @@ class Training(Generic[AnyOrder]):
 
     def tokenizer(self, seed: int, *, method: Literal["unigram", "bpe"] = "unigram") -> SentencePieceTokenizer:
         """Return the tokenizer, trained on the turns of all the logs, as a stage."""
-        return learn_tokenizer(self.sources, self.order, seed, self.stages, self.progress, method=method)
+        path = self.folder / TOKENIZER
+
+        def train_tokenizer() -> Mapping[str, Any]:
+            settings = TokenizerTraining(
+                vocab_size=self.order.pieces,
+                method=method,
+                at_most=True,
+                sample=_SENTENCES,
+                seed=seed,
+                language=self.sources.languages[0],
+            )
+            trained = train_sentencepiece(turns_of(self.sources.texts, self.progress), path, settings)
+            return {"pieces": trained.vocab_size, "sha256": trained.sha256, "sentences": trained.sentences_used}
+
+        self.stages.run("tokenizer", train_tokenizer)
+        return open_sentencepiece(path)
 
     def embeddings(self, tokenizer: SentencePieceTokenizer, dimensions: int) -> Path | None:
         """Write the initial embeddings, as a stage; None if they are random."""
-        return learn_embeddings(
-            self.sources, tokenizer, self.order, dimensions, self.learn_vectors, self.stages, self.progress
-        )
+        order = self.order
+        if order.start == "random":
+            self.stages.run("embeddings", lambda: {"start": order.start})
+            return None
+        path, learn = self.folder / EMBEDDINGS, self.learn_vectors
+
+        def train_embeddings() -> Mapping[str, Any]:
+            if learn is None:
+                raise Usage(
+                    "nothing here can learn the vectors that embeddings are to start from", remedy="start=random"
+                )
+            settings = PieceVectorSettings(
+                dimensions=dimensions,
+                seed=order.training.seed,
+                threads=order.training.threads,
+                memory=order.memory,
+            )
+            details = write_embeddings(path, self.sources.texts, tokenizer, settings, learn, self.progress)
+            return {"start": order.start, **details}
+
+        self.stages.run("embeddings", train_embeddings)
+        remove_tree(path.with_suffix(""))  # half of the training's folder could not be resumed
+        return path
 
     def run(self, task: Task[Any]) -> TrainingCourse:
         """Train the network of a task, on from the last checkpoint if there is one; measuring follows."""
@@ -283,15 +340,28 @@ class Training(Generic[AnyOrder]):
         self,
         write: WriteNetwork,
         model: Any,
-        tokenizer: SentencePieceTokenizer,
+        tokenizer: SentencePieceTokenizer | None,
         report: Mapping[str, Any],
         *,
         coverage: Coverage | None,
         **settings: Any,
     ) -> PreparedVersion:
         """Write the folder of the new version, with the settings of its kind."""
-        folder = version_folder(self.stages)
-        pictures = write_pictures(folder, self.illustrate(report))
+        folder = self.folder / "version"
+        remove_tree(folder)
+        make_folder(folder)
+        pictures = self.illustrate(report)
+        for picture, content in pictures.items():
+            with write_aside(folder / picture) as output:
+                output.write(content)
+        details = {
+            "at": now(),
+            "inputs": self.input_hash,
+            **self.sources.parts,
+            **settings,
+            "training": asdict(self.order.training),
+            "seconds": self.stages.seconds,
+        }
         name = write(
             folder,
             model,
@@ -299,10 +369,33 @@ class Training(Generic[AnyOrder]):
             languages=self.sources.languages,
             coverage=coverage,
             report=report,
-            details=details_of(self.order, self.sources, self.stages, self.input_hash, **settings),
-            beside=pictures,
+            details=details,
+            beside=list(pictures),
         )
         return PreparedVersion(folder, name, report)
+
+    def rater_version(
+        self,
+        files: NetworkFiles[Any, Any],
+        model: Any,
+        tokenizer: SentencePieceTokenizer | None,
+        report: Mapping[str, Any],
+        examples: Any,
+        **settings: Any,
+    ) -> PreparedVersion:
+        """Write the folder of the new version of a rater, whose report has its temperature and how its texts are cut.
+
+        The shared utterances for pairs of a report are those of the logs' language, unless the settings name others.
+        """
+        shared = SharedSettings.for_language(self.sources.languages[0], seed=examples.seed)
+        return self.version(
+            partial(files.save, temperature=report["temperature"]),
+            model,
+            tokenizer,
+            report,
+            coverage=Coverage.read(report["texts"]["coverage"]),
+            **{"shared": asdict(shared), **settings, "examples": asdict(examples)},
+        )
 
 
 def train_network(
@@ -311,35 +404,17 @@ def train_network(
     progress: Progress,
     train: Callable[[Training[AnyOrder]], PreparedVersion],
     *,
-    again: bool,
+    again: bool = False,
     require: Callable[[TrainingLogs], object] = lambda _sources: None,
     **told: Any,
 ) -> TrainedVersion:
-    """Let `train` make a version in the stages of a training, as `train_version` does; `told` is for the training."""
+    """Let `train` make a version in the stages of a training, and add it; `train` resumes an interrupted run.
+
+    If the published version was trained on exactly these inputs, it is returned as it is, unless `again` is set.
+    `require` refuses logs; `told` is for the training.
+    """
     sources = open_training_logs(places.logs, order)
     require(sources)
-
-    def train_stages(stages: Stages, input_hash: str) -> PreparedVersion:
-        return train(
-            Training(order=order, sources=sources, stages=stages, progress=progress, input_hash=input_hash, **told)
-        )
-
-    return train_version(places, order, sources, train_stages, again=again)
-
-
-def train_version(
-    places: TrainingPlaces,
-    order: TrainingOrder,
-    sources: TrainingLogs,
-    train: Callable[[Stages, str], PreparedVersion],
-    *,
-    again: bool,
-) -> TrainedVersion:
-    """Let `train` make a version from the inputs of an order and add it; `train` resumes an interrupted run.
-
-    `train` gets the stages and the hash of the inputs. If the published version was trained on exactly these
-    inputs, it is returned as it is, unless `again` is set.
-    """
     inputs, versions, cache = _inputs_of(order, sources), places.versions, places.cache
     input_hash = hash_of_inputs(inputs)
     with versions.writing(order.name, f"training {order.kind} {order.name}") as writer:
@@ -350,7 +425,9 @@ def train_version(
             return published
         stages = Stages.of(cache, f"{order.kind}-{order.name}", inputs)
         write_json(stages.folder / ORDER, asdict(order))
-        prepared = train(stages, input_hash)
+        prepared = train(
+            Training(order=order, sources=sources, stages=stages, progress=progress, input_hash=input_hash, **told)
+        )
         version = str(stages.run("added", lambda: {"version": writer.add(prepared.folder)})["version"])
         if order.publish:
             writer.publish(version)
@@ -358,22 +435,6 @@ def train_version(
     return TrainedVersion(
         name=order.name, version=version, id=prepared.id, published=order.publish, report=prepared.report
     )
-
-
-def version_folder(stages: Stages) -> Path:
-    """Create an empty folder for the version."""
-    folder = stages.folder / "version"
-    remove_tree(folder)
-    make_folder(folder)
-    return folder
-
-
-def write_pictures(version: Path, pictures: Mapping[str, bytes]) -> list[str]:
-    """Write the pictures of a report into the folder of a version; return their names."""
-    for name, content in pictures.items():
-        with write_aside(version / name) as output:
-            output.write(content)
-    return list(pictures)
 
 
 def _published_version(versions: Versions, name: str, input_hash: str) -> TrainedVersion | None:
@@ -423,65 +484,3 @@ def interrupted_order(places: TrainingPlaces, order_type: type[AnyOrder], name: 
             remedy=remedy,
         )
     return order
-
-
-# Stages
-
-
-def learn_tokenizer(
-    sources: TrainingLogs,
-    order: TrainingOrder,
-    seed: int,
-    stages: Stages,
-    progress: Progress,
-    *,
-    method: Literal["unigram", "bpe"] = "unigram",
-) -> SentencePieceTokenizer:
-    """Return the tokenizer, trained on the turns of all the logs, as a stage."""
-
-    def train_tokenizer() -> Mapping[str, Any]:
-        settings = TokenizerTraining(
-            vocab_size=order.pieces,
-            method=method,
-            at_most=True,
-            sample=_SENTENCES,
-            seed=seed,
-            language=sources.languages[0],
-        )
-        trained = train_sentencepiece(turns_of(sources.texts, progress), stages.folder / TOKENIZER, settings)
-        return {"pieces": trained.vocab_size, "sha256": trained.sha256, "sentences": trained.sentences_used}
-
-    stages.run("tokenizer", train_tokenizer)
-    return open_sentencepiece(stages.folder / TOKENIZER)
-
-
-def learn_embeddings(
-    sources: TrainingLogs,
-    tokenizer: SentencePieceTokenizer,
-    order: TrainingOrder,
-    dimensions: int,
-    learn: LearnVectors | None,
-    stages: Stages,
-    progress: Progress,
-) -> Path | None:
-    """Write the initial embeddings, as a stage; None if they are random."""
-    if order.start == "random":
-        stages.run("embeddings", lambda: {"start": order.start})
-        return None
-    path = stages.folder / EMBEDDINGS
-
-    def train_embeddings() -> Mapping[str, Any]:
-        if learn is None:
-            raise Usage("nobody is there to learn the vectors that embeddings are to start from", remedy="start=random")
-        settings = PieceVectorSettings(
-            dimensions=dimensions,
-            seed=order.training.seed,
-            threads=order.training.threads,
-            memory=order.memory,
-        )
-        details = write_embeddings(path, sources.texts, tokenizer, settings, learn, progress)
-        return {"start": order.start, **details}
-
-    stages.run("embeddings", train_embeddings)
-    remove_tree(path.with_suffix(""))  # half of the training's folder could not be resumed
-    return path

@@ -25,15 +25,16 @@ from refaug.core.version import VERSION
 from refaug.metrics.catalogue import find_info
 from refaug.metrics.models.model_kinds import ModelKind
 from refaug.metrics.signature import Signature
+from refaug.metrics.specification import BETWEEN_MEMBERS
 from refaug.scoring.provenance import MIXED
-from refaug.scoring.reference_sets.set_manifest import SetManifest
+from refaug.scoring.reference_sets.reference_set import SetManifest
 from refaug.scoring.reference_sets.set_store import Withdrawal
 from refaug.scoring.score_files import score_document
 
 # ── The papers that metrics and retrieval stand on: facts alone, in a sentence and as BibTeX ──────────────────────────
 
 _FILE: Final = Path(__file__).with_name("papers.json")
-_LATEX: Final = {"ć": r"{\'c}", "é": r"{\'e}", "ê": r"{\^e}"}
+_LATEX: Final = {"ä": r"{\"a}", "ć": r"{\'c}", "é": r"{\'e}", "ê": r"{\^e}"}
 _VENUE: Final = {"inproceedings": "booktitle", "article": "journal"}
 
 
@@ -130,6 +131,7 @@ _OF_METRIC: Final = {
     "adem": ("lowe-2017-adem",),
     "judge-fit": ("hoerl-1970-ridge",),
     "judge": ("zheng-2023-mt-bench",),
+    "panel": ("verga-2024-juries",),
 }
 _SMOOTHED: Final = "chen-2014-smoothing"
 _WEIGHTED: Final = "upsilon-"
@@ -145,11 +147,11 @@ def metric_papers(metric: str, settings: dict[str, str]) -> list[Paper]:
         keys.append("arora-2017-sif")
     if metric == "judge" and settings.get("score", "expected") == "expected":
         keys.append("liu-2023-g-eval")
-    if metric == "ruber":
-        for part in ("referenced", "unreferenced"):
-            name, *parameters = settings.get(part, "").split(";")
-            of_part = dict(text.partition("=")[::2] for text in parameters)
-            keys += [paper.key for paper in metric_papers(name, of_part)]
+    parts = [settings.get(part, "") for part in ("referenced", "unreferenced")] if metric == "ruber" else []
+    parts += settings.get("of", "").split(BETWEEN_MEMBERS) if metric == "panel" else []
+    for part in parts:
+        name, *parameters = part.split(";")
+        keys += [paper.key for paper in metric_papers(name, dict(text.partition("=")[::2] for text in parameters))]
     return [papers()[key] for key in dict.fromkeys(keys)]
 
 

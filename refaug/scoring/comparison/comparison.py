@@ -1,6 +1,6 @@
 """Two score files side by side, or two systems of one: paired tests, and the replies that changed.
 
-`compare` is pure: score files in, a `RunComparison` out. `refaug.scoring.comparison.report` renders it.
+`compare` is pure: score files in, a `RunComparison` out. `page` and `wording` render it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Final, Self
 from refaug.core.errors import BadInput, Usage
 from refaug.metrics.catalogue import find_info
 from refaug.metrics.metric_info import Uses
-from refaug.metrics.statistics.correlation import holm
+from refaug.metrics.statistics.resampling import holm
 from refaug.scoring.comparison.reply_changes import ChangeFilter, Direction, PairedReplies, ReplyChange
 from refaug.scoring.comparison.scored_system import ScoreLevel, SystemRun, SystemTest, metric_of_sums, system_tests
 from refaug.scoring.metric_setup.signature_requests import SignatureDifference, signature_differences

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from refaug.metrics.statistics.correlation import holm
+from refaug.metrics.statistics.resampling import holm
 from refaug.scoring.comparison.scored_system import SystemRun, system_tests
 from refaug.scoring.reference_sets.set_history import score_document
 from refaug.scoring.score_files.score_file import ScoreFile, sealed

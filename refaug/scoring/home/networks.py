@@ -1,4 +1,4 @@
-"""Open the networks of a home: raters, rubers, VHREDs, and adems with the VHRED that each was fitted with."""
+"""Open the raters of a home, and rate replies with one of them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from refaug.core.artefacts.kinds import artefact_stores
-from refaug.core.errors import NotFound
+from refaug.core.artefacts.kinds import artefact_stores, encodings_in
 from refaug.core.home import Settings
 from refaug.core.records import Reference
 from refaug.core.vectors.encoders import Encoder
@@ -16,66 +15,12 @@ from refaug.indexer.index_folders import encoder_source, hold_encoder
 from refaug.indexer.manifest import VectorSource
 from refaug.metrics.base import Floats, Metric
 from refaug.metrics.models.model_scores import RatedReplies, ReplyToRate
-from refaug.rater.adem.scorer.adem import Adem, open_adem, read_adem_manifest
-from refaug.rater.adem.vhred.artefact import Vhred, read_vhred_manifest
 from refaug.rater.language_coverage import Coverage
-from refaug.rater.rating import Rater, RatingRequest
+from refaug.rater.network_folder import TrainingPlaces
+from refaug.rater.rating import EncoderOpener, Rater, RatingRequest
 from refaug.rater.rating_settings import RatingSettings
-from refaug.rater.ruber.network import Relevance, open_relevance, read_ruber_manifest
 from refaug.rater.stored_raters import open_stored_rater, read_rater_manifest
-from refaug.rater.training.order import EncoderOpener, TrainingPlaces
 from refaug.scoring.home.indexes import cores, places_of
-
-# ── Open the VHREDs of a home ─────────────────────────────────────────────────────────────────────────────────────────
-
-
-def vhred_places(settings: Settings) -> TrainingPlaces:
-    """Return the folders of this home's VHREDs."""
-    return TrainingPlaces(logs=settings.logs, versions=artefact_stores(settings)["vhred"], cache=settings.cache)
-
-
-def open_vhred(settings: Settings, spec: str, *, threads: int | None = None) -> Vhred:
-    """Open a vhred by `name` or `name@version`; it is read whole, so its version may be removed afterwards."""
-    with artefact_stores(settings)["vhred"].open(spec) as held:
-        name = f"{held.name}@{held.version}#{read_vhred_manifest(held.folder).id[:12]}"
-        return Vhred.open(held.folder, spec=name, threads=threads or cores())
-
-
-# ── Open the adems of a home, each with the vhred that it was fitted with ─────────────────────────────────────────────
-
-
-def open_stored_adem(settings: Settings, spec: str, *, threads: int | None = None) -> Adem:
-    """Open an adem by `name` or `name@version`; it is read whole, so its version may be removed afterwards."""
-    with artefact_stores(settings)["adem"].open(spec) as held:
-        stored = read_adem_manifest(held.folder)
-        name = f"{held.name}@{held.version}#{stored.id[:12]}"
-        vhred, _, _ = stored.encoder.partition("#")
-        try:
-            encoder = open_vhred(settings, vhred, threads=threads)
-        except NotFound as error:
-            raise NotFound(
-                f"the adem {name} uses the vhred {stored.encoder}, which is not in this home",
-                remedy=f"refaug artefacts import FILE, with what refaug artefacts export vhred {vhred} wrote elsewhere",
-            ) from error
-        return open_adem(held.folder, encoder, encoder_id=encoder.id, spec=name)
-
-
-# ── Open the networks of RUBER's unreferenced part in a home ──────────────────────────────────────────────────────────
-
-
-def ruber_places(settings: Settings) -> TrainingPlaces:
-    """Return the folders of this home's rubers."""
-    return TrainingPlaces(logs=settings.logs, versions=artefact_stores(settings)["ruber"], cache=settings.cache)
-
-
-def open_ruber(settings: Settings, spec: str, *, threads: int | None = None) -> Relevance:
-    """Open a ruber by `name` or `name@version`; it is read whole, so its version may be removed afterwards."""
-    with artefact_stores(settings)["ruber"].open(spec) as held:
-        name = f"{held.name}@{held.version}#{read_ruber_manifest(held.folder).id[:12]}"
-        return open_relevance(held.folder, spec=name, threads=threads or cores())
-
-
-# ── Open the raters of a home, and rate replies with one of them ──────────────────────────────────────────────────────
 
 
 def rater_places(settings: Settings) -> TrainingPlaces:
@@ -110,13 +55,20 @@ def encoder_opener(settings: Settings, *, threads: int | None = None) -> Encoder
     return open_encoder
 
 
-def open_rater(settings: Settings, spec: str, *, threads: int | None = None) -> Rater:
-    """Open a rater by `name` or `name@version`; it is read whole, so its version may be removed afterwards."""
+def open_rater(settings: Settings, spec: str, *, threads: int | None = None, takes_kept: bool = False) -> Rater:
+    """Open a rater by `name` or `name@version`; it is read whole, so its version may be removed afterwards.
+
+    With `takes_kept`, kept states of texts are used, with which ratings may differ in their last bits.
+    """
     with artefact_stores(settings)["rater"].open(spec) as held:
-        name = f"{held.name}@{held.version}#{read_rater_manifest(held.folder).id[:12]}"
-        return open_stored_rater(
+        content = read_rater_manifest(held.folder).id
+        name = f"{held.name}@{held.version}#{content[:12]}"
+        rater = open_stored_rater(
             held.folder, encoder_opener(settings, threads=threads), spec=name, threads=threads or cores()
         )
+        if takes_kept:
+            rater.open_kept(encodings_in(settings.cache), content)
+        return rater
 
 
 # ── Replies ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -138,6 +90,11 @@ class ReplyJudge:
     def spec(self) -> str:
         """The name, version and content of the rater."""
         return self._rater.spec
+
+    @property
+    def runtime(self) -> str:
+        """What computes the rater's network."""
+        return self._rater.runtime
 
     @property
     def turn_separator(self) -> str:

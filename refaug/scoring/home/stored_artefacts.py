@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final
 
-from refaug.core.artefacts.kinds import ArtefactKind, artefact_stores, find_kind
+from refaug.core.artefacts.kinds import ArtefactKind, artefact_stores, encodings_in, find_kind
 from refaug.core.artefacts.manifests import MANIFEST, require_files
 from refaug.core.artefacts.version_locks import HeldVersion
 from refaug.core.artefacts.versions import Versions
@@ -34,17 +34,28 @@ HYBRID_KIND: Final = "hybrid"
 
 
 def versions_for_judges(settings: Settings, kind: str, name: str) -> dict[str, list[str]]:
-    """Return the versions of an artefact that fitted judges need, each with these judges as `name@version`.
+    """Return the versions of an artefact that fitted judges need, each with these judges as `name@version`."""
 
-    Every version of a judge counts, published or not. Damaged judges need nothing; `refaug admin doctor` lists them.
+    def named(manifest: Mapping[str, Any]) -> Iterator[str]:
+        return versions_named(manifest["metrics"], kind, name)
+
+    return _versions_for(settings, JUDGE_KIND, named)
+
+
+def _versions_for(
+    settings: Settings, user_kind: str, named: Callable[[Mapping[str, Any]], Iterable[str]]
+) -> dict[str, list[str]]:
+    """Return the versions that manifests of a kind name, each with those that name it.
+
+    Every version counts, published or not. Damaged ones need nothing; `refaug admin doctor` lists them.
     """
-    judges, needed = artefact_stores(settings)[JUDGE_KIND], dict[str, list[str]]()
-    for judge in judges.names():
-        for judge_version in judges.versions(judge):
+    users, needed = artefact_stores(settings)[user_kind], dict[str, list[str]]()
+    for user in users.names():
+        for user_version in users.versions(user):
             with suppress(RefaugError, OSError, AttributeError, KeyError, TypeError):
-                manifest: Any = read_json(judges.folder(judge, judge_version) / MANIFEST)
-                for version in dict.fromkeys(versions_named(manifest["metrics"], kind, name)):
-                    needed.setdefault(version, []).append(f"{judge}@{judge_version}")
+                manifest: Any = read_json(users.folder(user, user_version) / MANIFEST)
+                for version in dict.fromkeys(named(manifest)):
+                    needed.setdefault(version, []).append(f"{user}@{user_version}")
     return dict(sorted(needed.items()))
 
 
@@ -61,19 +72,9 @@ def versions_named(metrics: Iterable[str], kind: str, name: str) -> Iterator[str
 
 
 def versions_for_hybrids(settings: Settings, kind: str, name: str) -> dict[str, list[str]]:
-    """Return the versions of an artefact that hybrids need, each with these hybrids as `hybrid name@version`.
-
-    Damaged hybrids need nothing; `refaug admin doctor` lists them.
-    """
-    hybrids = artefact_stores(settings)[HYBRID_KIND]
-    needed = dict[str, list[str]]()
-    for hybrid in hybrids.names():
-        for hybrid_version in hybrids.versions(hybrid):
-            with suppress(RefaugError, OSError, AttributeError, KeyError, TypeError):
-                manifest: Any = read_json(hybrids.folder(hybrid, hybrid_version) / MANIFEST)
-                for version in dict.fromkeys(_versions_in(manifest, kind, name)):
-                    needed.setdefault(version, []).append(f"{HYBRID_KIND} {hybrid}@{hybrid_version}")
-    return dict(sorted(needed.items()))
+    """Return the versions of an artefact that hybrids need, each with these hybrids as `hybrid name@version`."""
+    needed = _versions_for(settings, HYBRID_KIND, lambda manifest: _versions_in(manifest, kind, name))
+    return {version: [f"{HYBRID_KIND} {hybrid}" for hybrid in hybrids] for version, hybrids in needed.items()}
 
 
 def _versions_in(manifest: Mapping[str, Any], kind: str, name: str) -> Iterator[str]:
@@ -130,6 +131,7 @@ class StoredArtefacts:
     columns: ClassVar[tuple[str, ...]] = ("id",)  # the facts that a list shows to people
     fact_type: ClassVar[type[VersionFacts]] = VersionFacts
     user: ClassVar[str] = ""  # what may need a version, beside judges and hybrids: "an index was built with"
+    keeps_vectors: ClassVar[bool] = False  # of texts, as encodings_in has them
 
     settings: Settings
     versions: Versions
@@ -259,9 +261,22 @@ class StoredArtefacts:
         """Return a function that says whether an artefact of another kind needs a version."""
         return lambda _name, _version: False
 
-    def left_behind(self, name: str) -> str | None:  # noqa: ARG002
-        """Return what of an artefact stays after its removal, and how that is deleted; None where nothing does."""
-        return None
+    def left_behind(self, name: str) -> str | None:
+        """Return how many texts have vectors by this artefact alone, and the command that deletes them."""
+        if not self.keeps_vectors:
+            return None
+        contents = {
+            other: {str(read_json(self.versions.folder(other, version) / MANIFEST).get("id")) for version in versions}
+            for other in self.versions.names()
+            if (versions := self.versions.versions(other))
+        }
+        only_here = contents.pop(name, set()).difference(*contents.values())
+        sizes = [size for size in encodings_in(self.settings.cache).sizes() if size.content in only_here]
+        if not sizes:
+            return None
+        commands = [f"refaug index encoder forget {content}" for content in sorted({size.content for size in sizes})]
+        texts = max(size.texts for size in sizes)
+        return f"vectors by {self.versions.kind} {name} are kept, {texts:,} texts: {'; '.join(commands)}"
 
     def remove(self, name: str) -> list[str]:
         """Remove an artefact with all its versions, and return them; refused while one is held or needed."""

@@ -15,7 +15,7 @@ from typing import Any, Final, Self
 from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.artefacts.manifests import MANIFEST
 from refaug.core.artefacts.versions import Versions
-from refaug.core.errors import Usage
+from refaug.core.errors import NotFound, Usage
 from refaug.core.files import read_json
 from refaug.core.home import Settings
 from refaug.core.memory import BoundedCache
@@ -26,12 +26,20 @@ from refaug.metrics.base import Metric
 from refaug.metrics.catalogue import find, find_info
 from refaug.metrics.metric_info import MetricInfo, Uses
 from refaug.metrics.models.model_kinds import BUILT_IN_RUBRICS, ModelKind, ModelName, VectorOpener
-from refaug.metrics.parameters import AUTO
+from refaug.metrics.parameters import AUTO, Members
 from refaug.metrics.signature import Signature
-from refaug.metrics.specification import Specification, build, model_kind_of, named_models, with_values
+from refaug.metrics.specification import (
+    BETWEEN_MEMBERS,
+    Specification,
+    build,
+    model_kind_of,
+    named_models,
+    with_values,
+)
 from refaug.metrics.upsilon import Upsilon, open_without_b
 from refaug.scoring.items import BadItem
 from refaug.scoring.metric_setup.model_registry import ModelRegistry
+from refaug.scoring.settings import REFAUG_1
 from refaug.scoring.spooled_items.item_collection import ItemCollection
 
 _CACHE_SIZE: Final = 1_000  # entries, of a number and three words each
@@ -249,6 +257,8 @@ class MetricRequest:
         if info is None:
             return cls(name=specification.name)
         parameters = dict(specification.parameters)
+        if (listed := next((each for each in info.parameters if isinstance(each, Members)), None)) is not None:
+            return cls._of_members(info.name, listed.name, parameters.get(listed.name, ""))
         models = tuple(_models_of(info, parameters))
         if info.asks(ModelKind.RUBER):
             compared = find_info(_part_name(parameters.get("referenced", "")))
@@ -259,6 +269,21 @@ class MetricRequest:
         weighted |= info.asks(ModelKind.JUDGE) and parameters.get("refs") == "weighted"
         base = info.parameter("b") is not None and "b" not in parameters
         return cls(name=info.name, models=models, weighted=weighted, base=base)
+
+    @classmethod
+    def _of_members(cls, name: str, key: str, text: str) -> Self:
+        """Return what the members of a panel ask for together."""
+        members = [cls._of_text(part.replace(";", ":", 1).replace(";", ",")) for part in text.split(BETWEEN_MEMBERS)]
+        return cls(
+            name=name,
+            models=tuple(
+                replace(model, metric=name, key=f"{key}={member.name};{model.key}")
+                for member in members
+                for model in member.models
+            ),
+            weighs=any(member.weighs for member in members),
+            weighted=any(member.weighted for member in members),
+        )
 
     def asks(self, *kinds: ModelKind) -> bool:
         """Whether a model of one of these kinds is needed."""
@@ -294,6 +319,31 @@ def require_index_used(requests: Sequence[MetricRequest]) -> None:
         raise Usage(
             "an index is searched, and no metric looks at weighted references", remedy="upsilon-bleu, or no index"
         )
+
+
+def require_same_encoder(requests: Iterable[MetricRequest], index: str, home: Settings) -> None:
+    """Raise Usage, before anything is searched, where refaug-1 compares by another encoder than the index has.
+
+    An index or an encoder that is not there is left to those that open it.
+    """
+    from refaug.indexer.manifest import IndexManifest  # noqa: PLC0415
+    from refaug.metrics.embeddings.recommended import own_calibration, require_found_by  # noqa: PLC0415  numpy
+
+    encoders = {
+        model.spec or own_calibration().encoder
+        for request in requests
+        if request.name in REFAUG_1.metrics
+        for model in request.models
+    }
+    indexes = artefact_stores(home)["index"]
+    for encoder in sorted(encoders):
+        try:
+            vectors = IndexManifest.read(indexes.folder(*indexes.resolve(index.partition("#")[0]))).vectors
+            pinned = ModelRegistry(home).pinned(ModelKind.ENCODER, encoder)
+        except NotFound:
+            return
+        if vectors.kind == "encoder":
+            require_found_by(pinned, vectors.spec)
 
 
 def pinned_metric(registry: ModelRegistry, text: str) -> str:

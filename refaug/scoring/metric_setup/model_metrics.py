@@ -10,11 +10,11 @@ of the sample are retrieved and weighted as for test items, without references t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from math import isfinite
 from pathlib import Path
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 import numpy as np
 
@@ -32,7 +32,6 @@ from refaug.metrics.models.ruber import Ranges, Ruber, part_values
 from refaug.metrics.parameters import Range
 from refaug.rater.language_coverage import Coverage
 from refaug.rater.rating import Rater
-from refaug.rater.ruber.network import Relevance
 from refaug.scoring.augmentation import augment
 from refaug.scoring.cases import references_of
 from refaug.scoring.home.indexes import places_of
@@ -48,6 +47,9 @@ from refaug.scoring.metric_setup.log_sample import (
 from refaug.scoring.metric_setup.model_registry import ModelRegistry
 from refaug.scoring.provenance import references_provenance
 from refaug.scoring.settings import AugmentSettings
+
+if TYPE_CHECKING:
+    from refaug.rater.ruber.network import Relevance
 
 PAIRS: Final = 5_000
 LEAST: Final = 200  # pairs; of fewer, the percentiles would be the values of one or two pairs
@@ -78,10 +80,6 @@ class _Percentiles:
             return None
         is_sound = isfinite(low) and isfinite(high) and low <= high and LEAST <= scored <= drawn <= PAIRS
         return cls(low=low, high=high, scored=scored, drawn=drawn) if is_sound else None
-
-    def as_json(self) -> dict[str, object]:
-        """Return the values that are cached."""
-        return {"low": self.low, "high": self.high, "scored": self.scored, "drawn": self.drawn}
 
 
 class LogSample:
@@ -145,7 +143,7 @@ class LogSample:
                 items = self._augmented_items
             self._progress.stage(f"range of {part.name}", len(items), "items")
             percentiles = _measure(part, items)
-            write_measurement(path, key, percentiles.as_json(), "the range of a part of ruber", self._progress)
+            write_measurement(path, key, asdict(percentiles), "the range of a part of ruber", self._progress)
         return percentiles
 
     def _items(self, held: HeldVersion, manifest: IndexManifest) -> list[Item]:

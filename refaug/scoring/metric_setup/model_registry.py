@@ -15,14 +15,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from refaug.bots.endpoint.judge_files import find_judge, judge_names
 from refaug.core.artefacts.kinds import artefact_stores, encodings_in
 from refaug.core.artefacts.manifests import MANIFEST
 from refaug.core.artefacts.versions import Versions
 from refaug.core.errors import Conflict, NotFound, Usage
 from refaug.core.files import NAME, read_json
 from refaug.core.home import Settings
-from refaug.core.installation import MODELS, find
+from refaug.core.installation import MODELS, extras_named, find
 from refaug.core.memory import BoundedCache
 from refaug.core.processes.forking import held_over_fork
 from refaug.core.text.messages import suggestion
@@ -128,6 +127,8 @@ class ModelRegistry:
 
     def judge(self, spec: str) -> Endpoint:
         """Return a judge behind an endpoint, by its name in the home or the path of its file."""
+        from refaug.bots.endpoint.judge_files import find_judge, judge_names  # noqa: PLC0415  only here
+
         name, _, content = spec.partition("#")
         self._require_one_meaning(ModelKind.JUDGE, name)
         if _is_path(ModelKind.JUDGE, name):
@@ -216,7 +217,7 @@ class ModelRegistry:
         """Return whether the home has a model as a signature names it: by its version, or by its content alone."""
         named, _, content = spec.partition("#")
         if kind is ModelKind.JUDGE:
-            return named in judge_names(self.home)
+            return named in self._names(kind)
         return "@" in named or (bool(content) and self._version_of_content(kind, content) is not None)
 
     def _content_of(self, kind: ModelKind, name: str) -> str:
@@ -227,7 +228,11 @@ class ModelRegistry:
         return artefact_stores(self.home)[kind]
 
     def _names(self, kind: ModelKind) -> list[str]:
-        return judge_names(self.home) if kind is ModelKind.JUDGE else list(self._store(kind).names())
+        if kind is ModelKind.JUDGE:
+            from refaug.bots.endpoint.judge_files import judge_names  # noqa: PLC0415
+
+            return judge_names(self.home)
+        return list(self._store(kind).names())
 
     def _unknown(self, kind: ModelKind, spec: str) -> NotFound:
         """Return the error of a name that this home does not have: of another kind, or nearly another name."""
@@ -320,20 +325,23 @@ def _open_rater(home: Settings, spec: str, threads: int | None) -> Any:
     return open_rater(home, spec, threads=threads)
 
 
+@extras_named()
 def _open_ruber(home: Settings, spec: str, threads: int | None) -> Any:
-    from refaug.scoring.home.networks import open_ruber  # noqa: PLC0415  torch
+    from refaug.scoring.home.torch_networks import open_ruber  # noqa: PLC0415  torch
 
     return open_ruber(home, spec, threads=threads)
 
 
+@extras_named()
 def _open_vhred(home: Settings, spec: str, threads: int | None) -> Any:
-    from refaug.scoring.home.networks import open_vhred  # noqa: PLC0415  torch
+    from refaug.scoring.home.torch_networks import open_vhred  # noqa: PLC0415  torch
 
     return open_vhred(home, spec, threads=threads)
 
 
+@extras_named()
 def _open_adem(home: Settings, spec: str, threads: int | None) -> Any:
-    from refaug.scoring.home.networks import open_stored_adem  # noqa: PLC0415  torch
+    from refaug.scoring.home.torch_networks import open_stored_adem  # noqa: PLC0415  torch
 
     return open_stored_adem(home, spec, threads=threads)
 

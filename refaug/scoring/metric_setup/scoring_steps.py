@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from refaug.core.artefacts.kinds import artefact_stores
-from refaug.core.errors import MissingPart, Usage
+from refaug.core.errors import MissingPart
 from refaug.core.home import Settings
 from refaug.core.installation import BINDINGS, EXECUTORS, find
 from refaug.core.progress import Progress, Silent
@@ -53,21 +53,15 @@ def open_index_and_rater(
 ) -> Iterator[tuple[ReferenceIndex, Rater | None]]:
     """Open index and rater; a missing rater is an error before anything is read."""
     from refaug.scoring.home.indexes import open_index  # noqa: PLC0415
-    from refaug.scoring.home.networks import open_rater  # noqa: PLC0415  torch
 
-    require_named_rater(rater, settings)
-    weigher = open_rater(home, rater, threads=threads) if rater is not None else None
+    settings.require_rater(rater)
+    weigher = None
+    if rater is not None:
+        from refaug.scoring.home.networks import open_rater  # noqa: PLC0415  torch
+
+        weigher = open_rater(home, rater, threads=threads)
     with open_index(home, index, threads=threads) as reference_index:
         yield reference_index, weigher
-
-
-def require_named_rater(rater: str | None, settings: AugmentSettings) -> None:
-    """Raise Usage where something is to be rated and no rater is named."""
-    if settings.needs_rater and rater is None:
-        raise Usage(
-            "something is to be rated, and no rater is named",
-            remedy="--rater NAME, or --reference-weights one --parrot off",
-        )
 
 
 class ReferenceSource(Protocol):
@@ -127,7 +121,7 @@ def open_references(
             opened, weigher = stack.enter_context(open_index_and_rater(home, index, rater, settings, threads))
             yield LocalReferences(index=opened, rater=weigher, settings=settings, opened=stack)
         return
-    require_named_rater(rater, settings)
+    settings.require_rater(rater)
     cluster = find(EXECUTORS, "cluster")(on)
     with find(EXECUTORS, "references")(cluster, home, index, rater, settings, threads, progress) as references:
         yield references
@@ -279,9 +273,10 @@ def bound_metrics(
             default_rater=named.get("rater", models.default_rater),
             sample=models.sample or named.get("index"),
         )
+    bind = partial(bound_metrics, models=models, augmenting=augmenting, progress=progress)
+    metrics = [metric.with_bound(bind) for metric in metrics]
     for kind in _BOUND_BY_EXTRAS:
         if _any_asks(metrics, kind):
-            bind = partial(bound_metrics, models=models, augmenting=augmenting, progress=progress)
             metrics = find(BINDINGS, kind.value)(metrics, models, progress, bind)
     if _any_asks(metrics, ModelKind.RATER, ModelKind.RUBER):
         from refaug.scoring.metric_setup.model_metrics import with_parts  # noqa: PLC0415  torch

@@ -15,8 +15,7 @@ from refaug.core.progress import Progress
 from refaug.core.records import Item, Origin, Reference
 from refaug.logs.reading.containers import json_rows
 from refaug.logs.reading.sources import BadRow, LineReader, Source, require_readable
-from refaug.scoring.reference_sets.reference_set import ReferenceSet
-from refaug.scoring.reference_sets.set_manifest import SetManifest
+from refaug.scoring.reference_sets.reference_set import ReferenceSet, SetManifest
 
 # ── Weights of references by people, such as a study gives them: {"item", "reference", "weight"}, a line each ─────────
 

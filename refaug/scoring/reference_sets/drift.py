@@ -23,8 +23,7 @@ from refaug.scoring.augmentation import augment
 from refaug.scoring.evaluate import evaluate
 from refaug.scoring.items import BadItem
 from refaug.scoring.provenance import settings_of_provenance
-from refaug.scoring.reference_sets.reference_set import ReferenceSet
-from refaug.scoring.reference_sets.set_manifest import SetManifest
+from refaug.scoring.reference_sets.reference_set import ReferenceSet, SetManifest
 from refaug.scoring.scores import MetricScores, SystemScore
 from refaug.scoring.settings import AugmentSettings, ScoreSettings
 

@@ -16,8 +16,7 @@ from refaug.metrics.upsilon import Upsilon
 from refaug.scoring.cases import evidence_of, require_references
 from refaug.scoring.evaluate import evaluate
 from refaug.scoring.items import BadItem
-from refaug.scoring.reference_sets.reference_set import NO_LINE, ReferenceSet, describe_bad
-from refaug.scoring.reference_sets.set_manifest import SetManifest
+from refaug.scoring.reference_sets.reference_set import NO_LINE, ReferenceSet, SetManifest, describe_bad
 from refaug.scoring.scores import Evaluation
 from refaug.scoring.settings import ScoreSettings
 

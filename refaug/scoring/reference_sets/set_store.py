@@ -30,8 +30,16 @@ from refaug.logs.reading.sources import MAX_LINE_BYTES
 from refaug.scoring.items import BadItem
 from refaug.scoring.provenance import ProvenanceWatch
 from refaug.scoring.reference_sets.derivation import Derivation, derived_items
-from refaug.scoring.reference_sets.reference_set import ReferenceSet, describe_bad, write_items, write_set
-from refaug.scoring.reference_sets.set_manifest import SET_ID, SET_SUFFIX, SetDescription, SetManifest
+from refaug.scoring.reference_sets.reference_set import (
+    SET_ID,
+    SET_SUFFIX,
+    ReferenceSet,
+    SetDescription,
+    SetManifest,
+    describe_bad,
+    write_items,
+    write_set,
+)
 
 LEAST_PREFIX: Final = 6
 _WITHDRAWN: Final = ".withdrawn"

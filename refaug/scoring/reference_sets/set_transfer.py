@@ -19,9 +19,8 @@ from refaug.core.artefacts.transfer import FORMAT_VERSION, LABEL, OpenedExport, 
 from refaug.core.errors import BadInput, Corrupt, DamagedSource, UnknownFormat
 from refaug.core.files import make_folder, require_checksum, with_checksum, write_aside
 from refaug.core.progress import Progress
-from refaug.scoring.reference_sets.reference_set import PIECE_BYTES
+from refaug.scoring.reference_sets.reference_set import PIECE_BYTES, SET_ID, SET_SUFFIX
 from refaug.scoring.reference_sets.set_history import SetHistory
-from refaug.scoring.reference_sets.set_manifest import SET_ID, SET_SUFFIX
 from refaug.scoring.reference_sets.set_store import ReferenceSets, Withdrawal
 
 KIND: Final = "set"  # as commands and labels name it

@@ -12,7 +12,7 @@ from refaug.core.progress import Progress
 from refaug.core.records import Item
 from refaug.scoring.items import BadItem, read_items
 from refaug.scoring.metric_setup.scoring_steps import open_references
-from refaug.scoring.reference_sets.set_manifest import Purpose, SetDescription
+from refaug.scoring.reference_sets.reference_set import Purpose, SetDescription
 from refaug.scoring.reference_sets.set_store import FreezeResult, ReferenceSets
 from refaug.scoring.settings import AugmentSettings
 from refaug.tables.table_request import TableRequest

@@ -17,8 +17,8 @@ from refaug.core.version import VERSION
 from refaug.metrics.base import Metric
 from refaug.scoring.comparison.comparison import ComparisonRequest, RunComparison, compare_systems
 from refaug.scoring.comparison.reply_changes import ChangeFilter
-from refaug.scoring.comparison.report.wording import TEST_COLUMNS, score_text, test_cells, verdict_text
 from refaug.scoring.comparison.scored_system import CreditedReference, SystemRun, metric_of_sums
+from refaug.scoring.comparison.wording import TEST_COLUMNS, score_text, test_cells, verdict_text
 from refaug.scoring.score_files.score_document import FIELD
 from refaug.scoring.score_files.score_file import ScoreFile, StoredScores, sealed
 from refaug.scoring.settings import ScoreSettings

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Final
 
@@ -179,15 +179,7 @@ def _metric_json(view: ScoreView, metric: int, place: int) -> dict[str, object]:
         "signature": stored.short_signature or stored.signature.short,
         "score": row.get("score"),
         **{name: row[name] for name in _COPIED if name in row},
-        "credited_references": [
-            {
-                "text": reference.text,
-                "weight": reference.weight,
-                "credit": reference.credit,
-                "source": reference.source,
-            }
-            for reference in references
-        ],
+        "credited_references": list(map(asdict, references)),
     }
 
 

@@ -20,7 +20,7 @@ from refaug.core.array_files import write_array
 from refaug.core.errors import Corrupt, Usage
 from refaug.core.files import read_json, with_checksum, write_aside, write_json
 from refaug.metrics.base import Floats
-from refaug.metrics.statistics.correlation import holm
+from refaug.metrics.statistics.resampling import holm
 from refaug.scoring.comparison.scored_system import SystemRun
 from refaug.scoring.score_files.score_document import ANY, LONG_PARTS
 from refaug.scoring.score_files.score_file import ScoreFile, StoredScores
@@ -376,7 +376,7 @@ class _DocumentWriter:
 
     def write(self, content: Any, path: _Path = ()) -> Any:
         """Write a part of a document; return it without its long lists."""
-        if any(_fits(path, long) for long in LONG_PARTS):
+        if any(len(path) == len(long) and _begins(path, long) for long in LONG_PARTS):
             return self._write_long(content, path)
         if not any(_begins(path, long) for long in LONG_PARTS) or not isinstance(content, Mapping | list | tuple):
             self._put(orjson.dumps(content, option=_OPTIONS))
@@ -420,10 +420,6 @@ class _DocumentWriter:
     def _put(self, piece: bytes) -> None:
         self.file.write(piece)
         self.size += len(piece)
-
-
-def _fits(path: _Path, long: tuple[str, ...]) -> bool:
-    return len(path) == len(long) and _begins(path, long)
 
 
 def _begins(path: _Path, long: tuple[str, ...]) -> bool:

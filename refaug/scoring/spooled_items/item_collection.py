@@ -11,11 +11,11 @@ from collections import Counter
 from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from sys import intern
 from types import MappingProxyType
-from typing import Any, Final, overload
+from typing import Any, Final, TypeVar, overload
 
 import orjson
 
@@ -27,6 +27,18 @@ from refaug.scoring.cases import evidence_of, is_thin, other_golds, split
 from refaug.scoring.copies import CopiedReplies, copied_by
 from refaug.scoring.items import BadItem
 from refaug.scoring.provenance import Provenance, ReplyLines
+
+_Entry = TypeVar("_Entry")
+BLOCK: Final = 2_000  # entries whose texts are in memory at once
+
+
+def blocks_of(entries: Iterable[_Entry], size: int | None = None) -> Iterator[tuple[int, list[_Entry]]]:
+    """Yield entries in blocks, each with the place of its first one."""
+    entries, first, size = iter(entries), 0, size or BLOCK
+    while block := list(islice(entries, size)):
+        yield first, block
+        first += len(block)
+
 
 # ── Hashes of items that are added one after the other: what was scored, against what, and the replies ────────────────
 
@@ -104,7 +116,7 @@ def data_hash(items: Iterable[Item]) -> str:
 # ── Items in a file ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-BLOCK: Final = 500  # items that are read at once
+_READ_AT_ONCE: Final = 500  # items that are read at once
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 _ORIGINS: Final = tuple(Origin)
 _NUMBERS: Final = {origin: number for number, origin in enumerate(_ORIGINS)}
@@ -126,7 +138,7 @@ class SpooledItems(Sequence[Item]):
         """Add the next item; nothing is added after the first item was read."""
         self._lines.append(orjson.dumps(_row_of(test_item), option=orjson.OPT_APPEND_NEWLINE))
         self._count += 1
-        if len(self._lines) == BLOCK:
+        if len(self._lines) == _READ_AT_ONCE:
             self.finish()
 
     def finish(self) -> None:
@@ -153,7 +165,7 @@ class SpooledItems(Sequence[Item]):
         number = place + len(self) if place < 0 else place
         if not 0 <= number < len(self):
             raise IndexError(place)
-        return self._block(number // BLOCK)[number % BLOCK]
+        return self._block(number // _READ_AT_ONCE)[number % _READ_AT_ONCE]
 
     def __iter__(self) -> Iterator[Item]:
         for number in range(len(self._ends) - 1):
@@ -431,4 +443,4 @@ def plain_json(part: object) -> list[Any] | dict[Any, Any]:
         return list(part)
     if isinstance(part, Mapping):
         return dict(part.items())
-    raise TypeError(f"{type(part).__name__} is no JSON")
+    raise TypeError(f"{type(part).__name__} is not JSON")

@@ -19,6 +19,7 @@ from refaug.core.files import NAME, read_json
 from refaug.core.home import Settings
 from refaug.core.progress import Progress, Silent
 from refaug.metrics.signature import Signature
+from refaug.rater.network_folder import TOKENIZER, WEIGHTS
 from refaug.scoring.reference_sets.reference_set import ReferenceSet
 from refaug.scoring.reference_sets.set_store import ReferenceSets
 
@@ -213,10 +214,9 @@ def _require_files(folder: Path, manifest: Mapping[str, Any], kind: str, progres
 
 def _hashed_files(kind: str) -> tuple[str, ...] | None:
     """Return the files that scores depend on, None for all: pictures of its training do not matter to a network."""
-    from refaug.rater.adem.scorer.adem import SCORER_FILES  # noqa: PLC0415  torch
-    from refaug.rater.network_folder import TOKENIZER, WEIGHTS  # noqa: PLC0415
-
     if kind == "adem":
+        from refaug.rater.adem.scorer.adem import SCORER_FILES  # noqa: PLC0415  torch
+
         return SCORER_FILES
     return (TOKENIZER, WEIGHTS) if kind in _NETWORKS else None
 

@@ -396,6 +396,15 @@ def _public_sqlite_error(cause: sqlite3.Error, file: Path | None, statement: str
         return damaged_database(f"table {tables[0]}, or what refers to it" if tables else "")
     if name == "SQLITE_CANTOPEN" and file is not None and not file.exists():
         return _unavailable_error("is not there", f"start the server, which makes {FILE}; or restore it from a backup")
+    if (
+        file is not None
+        and name.startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_PERM"))
+        and _is_read_only(file)
+    ):
+        return _unavailable_error(
+            f"cannot be written: {FILE}, or its folder, is read-only for this user",
+            "give this user the right to write to both, or name another home: --home, REFAUG_HOME",
+        )
     if name.startswith(("SQLITE_CANTOPEN", "SQLITE_IOERR", "SQLITE_READONLY", "SQLITE_PERM", "SQLITE_NOMEM")):
         return _unavailable_error("cannot be opened, read or written", f"look at {FILE} in the home")
     if any(words in str(cause) for words in ("no such table", "no such column", "has no column named")):
@@ -412,6 +421,10 @@ def _is_damage(message: str, name: str, statement: str) -> bool:
     if lacking := _LACKING.fullmatch(message):
         return known_tables()[lacking[1]].c[lacking[2]].server_default is not None
     return name == "SQLITE_CONSTRAINT_FOREIGNKEY" and statement.startswith("DELETE")  # which takes along what refers
+
+
+def _is_read_only(file: Path) -> bool:
+    return not all(os.access(path, os.W_OK) for path in (file, file.parent))  # SQLite writes even to read
 
 
 def _is_full(file: Path | None) -> bool:

@@ -5,12 +5,13 @@ evaluations/<id>/scores.json       of a score: what `refaug score --json --detai
 evaluations/<id>/scores.tex        of a score: what `refaug score --latex` prints
 evaluations/<id>/agreement.json    of a meta: what `refaug agreement --json` prints, and its table, page and plots
 evaluations/.<id>.part/            an evaluation whose job has not ended
+
+What has expired, of these and of uploads, is removed from time to time.
 """
 
 from __future__ import annotations
 
 import logging
-import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -20,10 +21,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, Self
 
-from refaug.core.errors import NotFound, RefaugError, StorageFull
+from refaug.core.errors import NotFound, StorageFull
 from refaug.core.files import (
     make_folder,
-    read_json,
     remove_tree,
     sha256_of,
     storage_errors,
@@ -34,9 +34,10 @@ from refaug.core.files import (
 from refaug.core.home import Settings
 from refaug.core.memory import BoundedCache
 from refaug.scoring.score_views.score_view import ScoreView, open_view
-from refaug.service.database.database import time_text
+from refaug.service.database.database import Database, time_text
 from refaug.service.database.row_ids import is_row_id
-from refaug.service.evaluations.uploads import names_in
+from refaug.service.evaluations.notes import NoteStore
+from refaug.service.evaluations.uploads import ExpiringFolders, UploadStore, names_in, size_of
 from refaug.service.server_settings import MIB, ServeSettings
 
 log = logging.getLogger(__name__)
@@ -48,7 +49,6 @@ AGREEMENT_CSV: Final = "agreement.csv"
 AGREEMENT_LATEX: Final = "agreement.tex"
 AGREEMENT_PAGE: Final = "report.html"
 MANIFEST: Final = "evaluation.json"
-_PART: Final = ".part"
 _ABANDONED_S: Final = 7 * 86_400
 
 
@@ -73,11 +73,11 @@ class StoredEvaluation:
         return cls(**{name: fields[name] for name in cls.__dataclass_fields__})
 
 
-class EvaluationStore:
+class EvaluationStore(ExpiringFolders[StoredEvaluation]):
     """The evaluations of a home."""
 
     def __init__(self, home: Settings, serve: ServeSettings) -> None:
-        self._folder = home.home / "evaluations"
+        super().__init__(home.home / "evaluations", "evaluation", MANIFEST, StoredEvaluation.of)
         self._serve = serve
 
     # ── writing ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -104,7 +104,7 @@ class EvaluationStore:
         make_folder(part)
         try:
             write(part)
-            size = _size_of(part)
+            size = size_of(part)
             self._require_room()
             evaluation = StoredEvaluation(
                 id=evaluation_id,
@@ -136,50 +136,32 @@ class EvaluationStore:
 
     def remove(self, evaluation_id: str) -> None:
         """Remove an evaluation; none is no error."""
-        if not is_row_id(evaluation_id):
-            return
-        aside = self._part(f"{evaluation_id}.removed")
-        with suppress(FileNotFoundError):
-            (self._folder / evaluation_id).rename(aside)
-        remove_tree(aside)
+        if is_row_id(evaluation_id):
+            self._discard(evaluation_id)
 
     def remove_expired(self) -> list[str]:
         """Remove what has expired, and parts of jobs that were killed and not run again; return the ids that went."""
-        removed = list[str]()
         for name in sorted(names_in(self._folder)):
             if name.startswith("."):
                 with suppress(FileNotFoundError):
                     if (self._folder / name).stat().st_mtime < time.time() - _ABANDONED_S:
                         remove_tree(self._folder / name)
-            elif is_row_id(name) and (stored := self._read(name)) is not None and stored.expires < time_text():
-                self.remove(name)
-                removed.append(name)
-        return removed
+        expired = self._expired()
+        for evaluation_id in expired:
+            self._discard(evaluation_id)
+        return expired
 
     # ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────────
-
-    def ids(self) -> list[str]:
-        """Return the ids of the stored evaluations, newest first; some may have expired."""
-        return sorted(filter(is_row_id, names_in(self._folder)), reverse=True)
 
     def is_there(self, evaluation_id: str) -> bool:
         """Whether an evaluation has a folder, be it expired or damaged."""
         return is_row_id(evaluation_id) and (self._folder / evaluation_id).is_dir()
-
-    def find(self, evaluation_id: str) -> StoredEvaluation | None:
-        """Return an evaluation, or None where there is none, or none any more."""
-        stored = self._read(evaluation_id) if is_row_id(evaluation_id) else None
-        return None if stored is None or stored.expires < time_text() else stored
 
     def get(self, evaluation_id: str) -> StoredEvaluation:
         """Return an evaluation; NotFound where there is none."""
         if (stored := self.find(evaluation_id)) is None:
             raise evaluation_not_found(evaluation_id)
         return stored
-
-    def folder(self, evaluation_id: str) -> Path:
-        """Return the folder of an evaluation."""
-        return self._folder / evaluation_id
 
     def path(self, evaluation_id: str, file: str) -> Path:
         """Return a file of an evaluation, one of those that this module names; NotFound where there is none."""
@@ -188,11 +170,6 @@ class EvaluationStore:
         if not path.is_file():
             raise NotFound(f"evaluation {evaluation_id} has no {file}", remedy="ask for another form")
         return path
-
-    def unreadable(self) -> list[Path]:
-        """Return the manifests that are there and damaged."""
-        paths = [self._folder / name / MANIFEST for name in self.ids() if self._read(name) is None]
-        return [path for path in paths if path.is_file()]
 
     def altered_files(self) -> list[str]:
         """Return a sentence for each file that is not as the manifest of its evaluation says; this reads all."""
@@ -203,40 +180,10 @@ class EvaluationStore:
             if not path.is_file() or sha256_of(path) != sha256
         ]
 
-    def count(self) -> int:
-        """Return how many evaluations there are."""
-        return sum(self.find(name) is not None for name in self.ids())
-
-    def used_bytes(self) -> int:
-        """Return how much all evaluations take."""
-        return _size_of(self._folder)
-
-    def _read(self, evaluation_id: str) -> StoredEvaluation | None:
-        try:
-            return StoredEvaluation.of(read_json(self._folder / evaluation_id / MANIFEST))
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        except (RefaugError, KeyError, TypeError) as error:
-            log.warning("damaged evaluation", extra={"evaluation": evaluation_id, "why": str(error)})
-            return None
-
-    def _part(self, name: str) -> Path:
-        return self._folder / f".{name}{_PART}"
-
 
 def evaluation_not_found(evaluation_id: str) -> NotFound:
     """Return the error for an evaluation that is not there, or is of another key."""
     return NotFound(f"there is no evaluation {evaluation_id[:40]!r}", remedy="GET /v1/evaluations lists them")
-
-
-def _size_of(folder: Path) -> int:
-    """Return the bytes of all files below a folder; files that are removed meanwhile do not count."""
-    total = 0
-    for parent, _, names in os.walk(folder):
-        for name in names:
-            with suppress(FileNotFoundError):
-                total += Path(parent, name).stat().st_size
-    return total
 
 
 # ── Score documents that are being looked at: their views stay open, up to so many replies ────────────────────────────
@@ -269,3 +216,23 @@ class HeldViews:
     def forget(self, evaluation_id: str) -> None:
         """Drop the view of an evaluation that is removed."""
         self._views.pop(evaluation_id)
+
+
+# ── The end of uploads and evaluations: those that have expired, and those whose job did not end well ─────────────────
+
+
+def remove_expired(home: Settings, serve: ServeSettings, database: Database | None = None) -> None:
+    """Remove uploads and evaluations that have expired; what cannot be removed stays for the next time.
+
+    With a database, notes on evaluations that are no longer there go as well.
+    """
+    uploads, evaluations = UploadStore(home, serve), EvaluationStore(home, serve)
+    try:
+        files, expired = uploads.remove_expired(), evaluations.remove_expired()
+    except OSError as error:
+        log.warning("expired files stay", extra={"why": str(error)})
+        return
+    if files or expired:
+        log.info("expired", extra={"uploads": files, "evaluations": len(expired)})
+    if database is not None and (count := NoteStore(database).remove_orphans(evaluations.is_there)):
+        log.info("notes removed", extra={"evaluations": count})

@@ -9,6 +9,7 @@ from typing import Final
 from sqlalchemy import delete, insert, select
 
 from refaug.core.errors import TooLarge
+from refaug.core.options.decoding import made_of
 from refaug.service.database.database import Database, time_text
 from refaug.service.database.tables import EVALUATION_NOTES
 
@@ -41,10 +42,7 @@ class NoteStore:
         columns = EVALUATION_NOTES.c
         query = select(EVALUATION_NOTES).where(columns.evaluation == evaluation).order_by(columns.place)
         with self._database.reading() as connection:
-            return [
-                ReplyNote(place=row.place, text=row.text, author=row.author, changed=row.changed)
-                for row in connection.execute(query)
-            ]
+            return [made_of(ReplyNote, row) for row in connection.execute(query)]
 
     def put(self, evaluation: str, place: int, *, text: str, author: str) -> ReplyNote:
         """Store a note in place of the one before; an empty text removes it. TooLarge where there are too many."""

@@ -11,13 +11,13 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, BinaryIO, Final, Self
+from typing import Any, BinaryIO, Final, Generic, Protocol, Self, TypeVar
 
 from refaug.core.errors import BadInput, NotFound, RefaugError, StorageFull, TooLarge, UnknownFormat, Usage
 from refaug.core.files import (
@@ -92,7 +92,7 @@ class Upload:
     owner: str  # the name of the key
 
     @classmethod
-    def of(cls, fields: dict[str, Any]) -> Self:
+    def of(cls, fields: Mapping[str, Any]) -> Self:
         """Return the upload of a manifest."""
         return cls(**{name: fields[name] for name in cls.__dataclass_fields__})
 
@@ -125,11 +125,81 @@ class IncomingFile:
         self.digest.update(piece)
 
 
-class UploadStore:
+class Expiring(Protocol):
+    """What a manifest describes, until it expires."""
+
+    @property
+    def expires(self) -> str:
+        """When it is removed."""
+
+
+Described = TypeVar("Described", bound=Expiring)
+
+
+class ExpiringFolders(Generic[Described]):
+    """Folders of a home that row ids name, each complete or absent, with a manifest of what is in it."""
+
+    def __init__(
+        self, folder: Path, noun: str, manifest: str, describe: Callable[[Mapping[str, Any]], Described]
+    ) -> None:
+        self._folder, self._noun, self._manifest, self._describe = folder, noun, manifest, describe
+
+    def ids(self) -> list[str]:
+        """Return the ids of all folders, newest first; some may have expired."""
+        return sorted(filter(is_row_id, names_in(self._folder)), reverse=True)
+
+    def find(self, row_id: str) -> Described | None:
+        """Return what is in a folder, or None where there is none, or none any more."""
+        described = self._read(row_id) if is_row_id(row_id) else None
+        return None if described is None or _is_expired(described) else described
+
+    def folder(self, row_id: str) -> Path:
+        """Return the folder of an id."""
+        return self._folder / row_id
+
+    def unreadable(self) -> list[Path]:
+        """Return the manifests that are there and damaged."""
+        paths = [self._folder / name / self._manifest for name in self.ids() if self._read(name) is None]
+        return [path for path in sorted(paths) if path.is_file()]
+
+    def count(self) -> int:
+        """Return how many there are."""
+        return sum(self.find(name) is not None for name in self.ids())
+
+    def used_bytes(self) -> int:
+        """Return how much all of them take, those that are still coming included."""
+        return size_of(self._folder)
+
+    def _read(self, row_id: str) -> Described | None:
+        try:
+            return self._describe(read_json(self._folder / row_id / self._manifest))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except (RefaugError, KeyError, TypeError) as error:
+            log.warning(f"damaged {self._noun}", extra={self._noun: row_id, "why": str(error)})
+            return None
+
+    def _expired(self) -> list[str]:
+        """Return the ids of those that have expired."""
+        read = ((name, self._read(name)) for name in sorted(self.ids()))
+        return [name for name, described in read if described is not None and _is_expired(described)]
+
+    def _discard(self, row_id: str) -> None:
+        """Take a folder away in one step, then remove it; none is no error."""
+        aside = self._part(f"{row_id}.removed")
+        with suppress(FileNotFoundError):
+            (self._folder / row_id).rename(aside)
+        remove_tree(aside)
+
+    def _part(self, name: str) -> Path:
+        return self._folder / f".{name}{_PART}"
+
+
+class UploadStore(ExpiringFolders[Upload]):
     """The uploads of a home."""
 
     def __init__(self, home: Settings, serve: ServeSettings) -> None:
-        self._folder = home.home / "uploads"
+        super().__init__(home.home / "uploads", "upload", MANIFEST, Upload.of)
         self._serve = serve
 
     # ── writing ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -213,38 +283,23 @@ class UploadStore:
 
     def remove_expired(self) -> int:
         """Remove expired uploads and what was left of interrupted ones; return how many files went."""
-        removed = 0
         for name in sorted(names_in(self._folder)):
             if name.endswith(_PART):
                 upload_id = name.removeprefix(".").removesuffix(_PART)
                 if not LiveFile.is_live(self._folder / f"{upload_id}{_LIVE}"):  # its process is gone
                     remove_tree(self._folder / name)
-            elif is_row_id(name) and (upload := self._read(name)) is not None and _is_expired(upload):
-                self._discard(name)
-                removed += 1
+        expired = self._expired()
+        for upload_id in expired:
+            self._discard(upload_id)
         for _ in LiveFile.read_all(self._folder, _LIVE):  # removes those of dead processes
             pass
-        return removed
-
-    def _discard(self, upload_id: str) -> None:
-        """Take the folder away in one step, then remove it."""
-        aside = self._part(f"{upload_id}.removed")
-        with suppress(FileNotFoundError):
-            (self._folder / upload_id).rename(aside)
-        remove_tree(aside)
+        return len(expired)
 
     # ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def all(self) -> list[Upload]:
         """Return the uploads, newest first."""
-        names = sorted(filter(is_row_id, names_in(self._folder)), reverse=True)
-        uploads = [self._read(name) for name in names]
-        return [upload for upload in uploads if upload is not None and not _is_expired(upload)]
-
-    def find(self, upload_id: str) -> Upload | None:
-        """Return an upload, or None where there is none, or none any more."""
-        upload = self._read(upload_id) if is_row_id(upload_id) else None
-        return None if upload is None or _is_expired(upload) else upload
+        return [upload for upload in map(self.find, self.ids()) if upload is not None]
 
     def get(self, upload_id: str) -> Upload:
         """Return an upload; NotFound where there is none, or none any more."""
@@ -252,20 +307,10 @@ class UploadStore:
             raise not_found(upload_id)
         return upload
 
-    def folder(self, upload_id: str) -> Path:
-        """Return the folder of an upload."""
-        return self._folder / upload_id
-
     def path(self, upload_id: str) -> Path:
         """Return the file of an upload; NotFound where there is none."""
         upload = self.get(upload_id)
         return self._folder / upload_id / f"content{_ending(upload.name, UploadFormat(upload.format))}"
-
-    def unreadable(self) -> list[Path]:
-        """Return the manifests that are there and damaged."""
-        names = filter(is_row_id, names_in(self._folder))
-        paths = [self._folder / name / MANIFEST for name in names if self._read(name) is None]
-        return [path for path in sorted(paths) if path.is_file()]
 
     def altered_files(self) -> list[str]:
         """Return a sentence for each file that is not as its manifest says; this reads all."""
@@ -276,19 +321,6 @@ class UploadStore:
             if not path.is_file() or sha256_of(path) != sha256
         ]
 
-    def count(self) -> int:
-        """Return how many uploads there are."""
-        return len(self.all())
-
-    def used_bytes(self) -> int:
-        """Return how much all uploads take, those that are still coming included."""
-        total = 0
-        for parent, _, names in os.walk(self._folder):
-            for name in names:
-                with suppress(FileNotFoundError):
-                    total += os.stat(os.path.join(parent, name)).st_size  # noqa: PTH116, PTH118  of many files
-        return total
-
     @property
     def limit_bytes(self) -> int:
         """The most that all uploads together may take."""
@@ -298,18 +330,6 @@ class UploadStore:
     def largest_bytes(self) -> int:
         """The most that one upload may take."""
         return self._serve.upload_mib * MIB
-
-    def _read(self, upload_id: str) -> Upload | None:
-        try:
-            return Upload.of(read_json(self._folder / upload_id / MANIFEST))
-        except FileNotFoundError:
-            return None
-        except (RefaugError, KeyError, TypeError) as error:
-            log.warning("damaged upload", extra={"upload": upload_id, "why": str(error)})
-            return None
-
-    def _part(self, name: str) -> Path:
-        return self._folder / f".{name}{_PART}"
 
 
 def new_upload_id() -> str:
@@ -323,6 +343,16 @@ def names_in(folder: Path) -> list[str]:
         return [path.name for path in folder.iterdir()]
     except FileNotFoundError:
         return []
+
+
+def size_of(folder: Path) -> int:
+    """Return the bytes of all files below a folder; files that are removed meanwhile do not count."""
+    total = 0
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            with suppress(FileNotFoundError):
+                total += os.stat(os.path.join(parent, name)).st_size  # noqa: PTH116, PTH118  of many files
+    return total
 
 
 def upload_in(text: str) -> str | None:
@@ -359,5 +389,5 @@ def _ending(name: str, upload_format: UploadFormat) -> str:
     return _ENDINGS.get(_format_of(name, upload_format), "")
 
 
-def _is_expired(upload: Upload) -> bool:
-    return upload.expires < time_text()
+def _is_expired(described: Expiring) -> bool:
+    return described.expires < time_text()

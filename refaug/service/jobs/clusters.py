@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from refaug.core.clusters import Cluster
+from refaug.core.clusters import ConnectedCluster
 from refaug.core.errors import NotAllowed
 from refaug.core.installation import EXECUTORS, find
 from refaug.service.server_settings import ServeSettings
@@ -29,7 +29,7 @@ def allowed_cluster(address: str | None, serve: ServeSettings) -> str | None:
 
 
 @contextmanager
-def connected(address: str | None, serve: ServeSettings) -> Iterator[Cluster | None]:
+def connected(address: str | None, serve: ServeSettings) -> Iterator[ConnectedCluster | None]:
     """Connect to a cluster that the settings name until the block ends, if one is asked for."""
     if (allowed := allowed_cluster(address, serve)) is None:
         yield None

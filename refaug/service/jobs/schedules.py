@@ -25,6 +25,7 @@ from sqlalchemy.exc import IntegrityError
 
 from refaug.core.errors import BadInput, Conflict, NotFound, Overloaded
 from refaug.core.files import NAME, require_name
+from refaug.core.options.decoding import made_of
 from refaug.service.database.database import Database, time_of, time_text
 from refaug.service.database.tables import FIRINGS, JOBS, SCHEDULES
 from refaug.service.jobs.job_order import parse_order, resources_of
@@ -143,6 +144,11 @@ class Schedule:
     created: datetime
     updated: datetime
     begun: datetime  # due times up to this one were handled
+
+    def as_json(self) -> dict[str, object]:
+        """Return the schedule as commands and the service show it."""
+        facts = {name: getattr(self, name) for name in ("name", "cron", "timezone", "order", "enabled")}
+        return {**facts, "created": self.created.isoformat(), "updated": self.updated.isoformat()}
 
     @property
     def times(self) -> Cron:
@@ -301,16 +307,19 @@ class ScheduleStore:
         return Firing(schedule=name, due=due, job=job.id, note=None)
 
     def failing(self, *, now: datetime | None = None) -> Mapping[str, str]:
-        """Return what is wrong with enabled schedules: late, not begun, or failed the last time."""
+        """Return what is wrong with enabled schedules, without those that are well."""
+        return {name: why for name, why in self.troubles(now=now).items() if why}
+
+    def troubles(self, *, now: datetime | None = None) -> Mapping[str, str | None]:
+        """Return what is wrong with each enabled schedule: late, not begun, failed the last time, or None."""
         moment = now or datetime.now(UTC)
         with self._database.reading() as connection:
             schedules = [_schedule(row) for row in connection.execute(select(SCHEDULES).where(SCHEDULES.c.enabled))]
             broken, failed = _broken_schedules(connection), _failed_schedules(connection)
-        reasons = {
+        return {
             schedule.name: _lateness(schedule, moment) or broken.get(schedule.name) or failed.get(schedule.name)
             for schedule in schedules
         }
-        return {name: why for name, why in reasons.items() if why}
 
 
 def _lateness(schedule: Schedule, now: datetime) -> str | None:
@@ -371,16 +380,8 @@ def _load_for_update(connection: Connection, name: str) -> Schedule | None:
 
 
 def _schedule(row: Row[Any]) -> Schedule:
-    return Schedule(
-        name=row.name,
-        cron=row.cron,
-        timezone=row.timezone,
-        order=orjson.loads(row.order),
-        enabled=row.enabled,
-        created=time_of(row.created),
-        updated=time_of(row.updated),
-        begun=time_of(row.begun),
-    )
+    moments = {name: time_of(getattr(row, name)) for name in ("created", "updated", "begun")}
+    return made_of(Schedule, row, order=orjson.loads(row.order), **moments)
 
 
 def _row(schedule: Schedule) -> dict[str, object]:

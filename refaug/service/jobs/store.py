@@ -8,7 +8,7 @@ to a running job names the worker: a worker that was wrongly taken for dead lear
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from itertools import islice
@@ -71,6 +71,13 @@ class Job:
     worker: str | None  # the worker that runs it, or ran it last
     beat: str | None = None  # the last heartbeat of that worker
 
+    def as_json(self) -> dict[str, object]:
+        """Return the job as commands and the service show it: without who queued it, and who works on it."""
+        shown = {of_job.name: getattr(self, of_job.name) for of_job in fields(self)}
+        for name in ("actor", "worker", "beat"):
+            del shown[name]
+        return shown | {"resources": list(self.resources), "state": self.state.value}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Event:
@@ -125,8 +132,10 @@ class JobStore:
         with self._database.writing() as connection:
             self._database.advisory_lock(connection, "enqueue")  # so that both checks are exact
             self._require_room(connection, kind, names)
+            newest = select(JOBS.c.id).order_by(JOBS.c.id.desc()).limit(1)
+            last = connection.execute(newest).scalar() or ""  # maybe of a process whose clock was ahead
             row = {
-                "id": new_row_id(),
+                "id": new_row_id(after=last),
                 "kind": kind,
                 "order": _json(order),
                 "resources": _json(names),

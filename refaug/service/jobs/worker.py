@@ -29,14 +29,14 @@ from refaug.core.backoff import Backoff
 from refaug.core.errors import NoAccess, RefaugError, StorageFull, Unavailable
 from refaug.core.files import storage_errors
 from refaug.core.home import Settings
+from refaug.core.installation import extras_named
 from refaug.core.progress import Progress
 from refaug.core.text.messages import HiddenFolders, escape_undecodable
 from refaug.service.database.database import Database, overwrite_removed, remove_old_copies
 from refaug.service.database.row_ids import RowHolders
 from refaug.service.database.stored_answers import IdempotencyStore
 from refaug.service.database.tables import JOBS
-from refaug.service.evaluations.evaluation_store import EvaluationStore
-from refaug.service.evaluations.expiry import remove_expired
+from refaug.service.evaluations.evaluation_store import EvaluationStore, remove_expired
 from refaug.service.jobs import kinds
 from refaug.service.jobs.audited_jobs import JobActs
 from refaug.service.jobs.interruption import Interruption, StopReason
@@ -44,6 +44,7 @@ from refaug.service.jobs.kinds.job_context import job_folder
 from refaug.service.jobs.schedules import ScheduleStore
 from refaug.service.jobs.store import Job, JobState, JobStore, LostJob, NewEvent
 from refaug.service.server_settings import ServeSettings
+from refaug.service.traces import Traces, opened_traces
 
 # ── Evaluations whose jobs did not end well, and the rows of such jobs: what is removed while no retry can begin ──────
 
@@ -275,8 +276,12 @@ def run_worker(
     """
     database = Database.open(home, serve.database)
     try:
-        with RowHolders(home).hold() as name, Interruption().handle_signals(until) as interruption:
-            worker = Worker(home, serve, database, name=name, run=run, interruption=interruption)
+        with (
+            opened_traces() as traces,
+            RowHolders(home).hold() as name,
+            Interruption().handle_signals(until) as interruption,
+        ):
+            worker = Worker(home, serve, database, name=name, run=run, interruption=interruption, traces=traces)
             with worker.monitoring(maintains=not once):
                 worker.loop(once=once, between_jobs=between_jobs)
         return 0
@@ -321,9 +326,10 @@ class Worker:
         name: str,
         run: JobFunction,
         interruption: Interruption,
+        traces: Traces | None = None,
     ) -> None:
         self._home, self._serve, self._database, self._name = home, serve, database, name
-        self._run, self._interruption = run, interruption
+        self._run, self._interruption, self._traces = run, interruption, traces
         self._jobs = JobStore(database, waiting_jobs=serve.waiting_jobs, tries=serve.job_tries, acts=JobActs(home))
         self._schedules = ScheduleStore(database)
         self._live_workers = LiveWorkers(home, name)
@@ -384,13 +390,16 @@ class Worker:
             self._record_end(job, progress, ended)
         finally:
             self._current = None
-        state = ended.state or "put back"
-        log.info("job ended", extra={"job": job.id, "state": state, "seconds": round(time.monotonic() - began, 3)})
+        state, seconds = ended.state or "put back", time.monotonic() - began
+        if self._traces is not None:
+            code = None if ended.error is None else ended.error["code"]
+            self._traces.add_job(job.id, kind=job.kind, state=str(state), tries=job.tries, code=code, seconds=seconds)
+        log.info("job ended", extra={"job": job.id, "state": state, "seconds": round(seconds, 3)})
 
     def _call_function(self, job: Job, progress: Progress) -> _JobEnd:
         """Run the job's function; whatever it raises ends the job and not the worker."""
         try:
-            with self._interruption.interruptible(_run_id(job)), storage_errors(self._home.home):
+            with self._interruption.interruptible(_run_id(job)), storage_errors(self._home.home), extras_named():
                 outcome = self._run(job.order, self._home, self._serve, progress, job=job.id)
                 options = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
                 return _JobEnd(state=JobState.DONE, result=orjson.loads(orjson.dumps(outcome, option=options)))

@@ -21,13 +21,13 @@ from starlette.middleware.gzip import GZipMiddleware
 
 from refaug.core.errors import RefaugError
 from refaug.core.home import Settings
-from refaug.core.installation import ROUTES, find, registered
-from refaug.core.kernels import load_compiler
+from refaug.core.installation import ROUTES, usable
+from refaug.core.kernels.kernel import load_compiler
 from refaug.core.memory import freeze_living
 from refaug.core.records import Item, Origin, Reference
 from refaug.core.version import VERSION
 from refaug.scoring.evaluate import evaluate
-from refaug.scoring.held_sets.held_sets import HeldSets
+from refaug.scoring.held_sets.held_set import HeldSets
 from refaug.scoring.home.indexes import cores, places_of
 from refaug.scoring.metric_setup.metric_requests import BaselineCache, metrics_of
 from refaug.scoring.metric_setup.model_registry import ModelRegistry
@@ -49,6 +49,7 @@ from refaug.service.process.live_processes import LiveProcesses
 from refaug.service.server_settings import MIB, ServeSettings
 from refaug.service.serving.batches.batcher import Batcher
 from refaug.service.serving.versions.open_versions import OpenVersions, VersionWatcher
+from refaug.service.traces import opened_traces
 from refaug.service.web import problems
 from refaug.service.web.connection.admission import Gate, HeadAsGet
 from refaug.service.web.connection.body import count_marks
@@ -56,12 +57,12 @@ from refaug.service.web.openapi import openapi_document, operation_id
 from refaug.service.web.routes import (
     artefacts,
     audit,
-    catalogue,
+    documentation,
     health,
     jobs,
     keys,
     logs,
-    ratings,
+    pages,
     reference_sets,
     references,
     schedules,
@@ -69,7 +70,6 @@ from refaug.service.web.routes import (
 )
 from refaug.service.web.routes.bots import replies, stored
 from refaug.service.web.routes.evaluations import evaluations, scored_replies, uploads
-from refaug.service.web.routes.pages import documentation, shells
 from refaug.service.web.scoring_limits import judge_limits
 from refaug.service.web.state import AddedRoutes, ServiceState
 
@@ -106,8 +106,6 @@ _ROUTERS: Final = (
     references,
     replies,
     stored,
-    ratings,
-    catalogue,
     logs,
     artefacts,
     jobs,
@@ -119,14 +117,14 @@ _ROUTERS: Final = (
     audit,
     health,
     documentation,
-    shells,
+    pages,
 )
 
 
 @cache
 def added_routes() -> Mapping[str, AddedRoutes]:
     """Return what extras add, by their names."""
-    return {name: find(ROUTES, name) for name in registered(ROUTES)}
+    return usable(ROUTES)
 
 
 def from_env() -> FastAPI:
@@ -147,6 +145,8 @@ def create_app(home: Settings, serve: ServeSettings) -> FastAPI:
         lifespan=_lifespan,
         generate_unique_id_function=operation_id,
         redirect_slashes=False,
+        # its spans and logs would hold paths, queries and texts; ours are those of refaug.service.traces
+        telemetry={"tracing": False, "metrics": False, "logs": False},
     )
     app.state.refaug = ServiceState(home=home, serve=serve, threads=max(1, cores() // serve.workers))
     problems.install(app)
@@ -182,6 +182,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     state: ServiceState = app.state.refaug
     home, serve = state.home, state.serve
     async with AsyncExitStack() as stack:
+        state.traces = stack.enter_context(opened_traces())
         state.database = Database.open(home, serve.database)
         stack.callback(state.database.close)
         state.jobs = JobStore(

@@ -1,16 +1,18 @@
-"""Dependencies of routes: the key that allows a request, its deadline, and whether its client still waits."""
+"""What routes share: the key of a request, its deadline, page and audit row, and whether its client still waits."""
 
 from __future__ import annotations
 
 import asyncio
 import re
 import time
-from collections.abc import Awaitable
-from typing import Annotated, Any, Final, TypeVar
+from bisect import bisect_right
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Annotated, Any, Final, TypedDict, TypeVar
 
-from fastapi import Depends, Header, Request
+from fastapi import Depends, Header, Query, Request
 
 from refaug.core.errors import RefaugError
+from refaug.service.audit import actor_of
 from refaug.service.keys import ANONYMOUS, Key, WrongKey, id_in
 from refaug.service.scopes import Scope
 from refaug.service.web.problems import BadRequest
@@ -92,11 +94,6 @@ def is_event_stream(scope: Any) -> bool:
     return _EVENT_STREAM.fullmatch(path) is not None
 
 
-def requires(scope: Scope | None) -> Requires:
-    """Return the dependency of a route that needs a key with this scope; None: any key."""
-    return Requires(scope)
-
-
 def token_of(request: Request) -> str | None:
     """Return the token of a request, from either of two headers."""
     kind, _, token = request.headers.get("authorization", "").partition(" ")
@@ -106,7 +103,7 @@ def token_of(request: Request) -> str | None:
 
 
 def key_of(request: Request) -> Key:
-    """Return the key of a request that `requires` has let pass."""
+    """Return the key of a request that `Requires` has let pass."""
     key: Key = request.scope[_KEY]
     return key
 
@@ -191,3 +188,49 @@ async def while_connected(request: Request, work: Awaitable[T]) -> T:
 async def _wait_for_disconnect(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
+
+
+# ── Lists in pages: the position a page begins after, its length, and the start of the next page ──────────────────────
+
+
+_AFTER = Query(description="what `next` was on the page before", max_length=200)
+After = Annotated[str, _AFTER]
+AfterRow = Annotated[str | None, _AFTER]  # of rows that are listed by their ids
+Limit = Annotated[int, Query(description="how many on a page", ge=1, le=200)]
+
+
+def page_of(
+    names: Sequence[str], after: str, limit: int, *, order: Callable[[str], Any] = str
+) -> tuple[Sequence[str], str | None]:
+    """Return the names of a page of a sorted list, and the last one if more follow.
+
+    The name that a page begins after need not exist any more: its position in the order is enough.
+    """
+    begin = bisect_right(names, order(after), key=order) if after else 0
+    page = names[begin : begin + limit]
+    return page, page[-1] if begin + limit < len(names) else None
+
+
+# ── Rows of the audit log for what a request has done ─────────────────────────────────────────────────────────────────
+
+
+class RequestActor(TypedDict):
+    """The actor and the id of a request."""
+
+    actor: str
+    request: str | None
+
+
+def acting(request: Request) -> RequestActor:
+    """Return the key of a request as the actor, and its id as its answer has it: stores put them into the audit log."""
+    return {"actor": actor_of(key_of(request).name), "request": request.scope.get("request_id")}
+
+
+def add_audit_row(request: Request, action: str, subject: str, **details: Any) -> None:
+    """Add a row in the transaction of this thread, so that what a request does and its row come together."""
+    state_of(request).audit.add(action=action, subject=subject, **acting(request), **details)
+
+
+def try_to_add_audit_row(request: Request, action: str, subject: str, **details: Any) -> None:
+    """Add a row for what has happened outside of the database, which may be away."""
+    state_of(request).audit.try_to_add(action=action, subject=subject, **acting(request), **details)

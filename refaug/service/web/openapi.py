@@ -1,7 +1,7 @@
 """The OpenAPI document: what FastAPI derives from the routes, with bodies, errors, scopes and examples added.
 
-Routes read their bodies themselves, so the models are added here. Errors have one shape and a media type; the scope
-that a route needs is an attribute of one of its dependencies.
+Routes say what they need and answer by `route_options`, and read their bodies themselves, so the models are added here.
+Errors have one shape and a media type; the scope that a route needs is an attribute of one of its dependencies.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import orjson
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 from fastapi.encoders import jsonable_encoder
 from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute, iter_route_contexts
@@ -21,11 +21,16 @@ from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
 from refaug.service.scopes import Scope
-from refaug.service.web.connection.body import MODELS
+from refaug.service.web.connection.body import MODELS, request_body
 from refaug.service.web.dependencies import Requires
 from refaug.service.web.problems import MEDIA_TYPE, ProblemOut
 
 EXAMPLES_FILE: Final = Path(__file__).with_name("examples.json")  # recorded by tests/api_answers.py
+_REQUESTS_FILE: Final = Path(__file__).with_name(
+    "request_examples.json"
+)  # by operation and title; the first is recorded
+TEXT: Final[Mapping[str, Any]] = {"schema": {"type": "string"}}
+BINARY: Final[Mapping[str, Any]] = {"schema": {"type": "string", "format": "binary"}}
 _REF: Final = "#/components/schemas/{model}"
 _PROBLEM: Final = {MEDIA_TYPE: {"schema": {"$ref": _REF.format(model=ProblemOut.__name__)}}}
 _STATUS_DESCRIPTIONS: Final[Mapping[int, str]] = {
@@ -71,12 +76,46 @@ _HEADERS_OF_STATUSES: Final[Mapping[int, Mapping[str, Any]]] = {
     429: _RETRY_AFTER,
     503: _RETRY_AFTER,
 }
-# Headers of a response that something was created, or will be.
-CREATED_HEADERS: Final[Mapping[str, Any]] = {
+_CREATED_HEADERS: Final[Mapping[str, Any]] = {
     "Location": _header("Where it is."),
     "Idempotent-Replayed": _header("`true`: this is the answer that the same `Idempotency-Key` got before."),
 }
 ETAG_HEADER: Final[Mapping[str, Any]] = {"ETag": _header("Names the bytes; for `If-None-Match`.")}
+
+
+def route_options(
+    scope: Scope | None,
+    answers: type[BaseModel] | Mapping[int, type[BaseModel] | Mapping[str, Any]],
+    *error_statuses: int,
+    body: type[BaseModel] | None = None,
+    examples: Mapping[str, object] | None = None,
+) -> dict[str, Any]:
+    """Return how a router takes a route: who may request it, what it reads and answers, and which errors it has.
+
+    `answers` is the model of the only answer, with status 200, or the model of each status, of which the first is the
+    usual one. `examples` of the body follow those of the file.
+    """
+    models = answers if isinstance(answers, Mapping) else {200: answers}
+    responses = {
+        status: answer if isinstance(answer, Mapping) else {"model": answer} for status, answer in models.items()
+    }
+    return {
+        "dependencies": [Depends(Requires(scope))],
+        "status_code": next(iter(models)),
+        "responses": {**responses, **errors(*error_statuses)},
+        **({} if body is None else {"openapi_extra": request_body(body, examples=examples)}),
+    }
+
+
+def created(model: type[BaseModel], description: str | None = None) -> dict[str, Any]:
+    """Return the response that something was created, or will be, for `answers` of `route_options`."""
+    described = {} if description is None else {"description": description}
+    return {"model": model, "headers": _CREATED_HEADERS, **described}
+
+
+def raw(description: str, contents: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return a response that is no JSON, by its media types, for `answers` of `route_options`."""
+    return {"description": description, "content": contents}
 
 
 def errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
@@ -162,9 +201,10 @@ def _add_examples(operation: dict[str, Any], path: str) -> None:
         if parameter["in"] == "path":
             parameter["example"] = parameters[parameter["name"]]
     if "body" in example:
-        operation["requestBody"]["content"]["application/json"].setdefault(
-            "examples", {"one": {"value": example["body"]}}
-        )
+        content = operation["requestBody"]["content"]["application/json"]
+        bodies = _request_examples().get(operation["operationId"], {})
+        named = {title: {"value": body} for title, body in bodies.items()} | content.get("examples", {})
+        content["examples"] = named or {"one": {"value": example["body"]}}
     if "answer" in example:
         content, *_ = operation["responses"][str(example["status"])]["content"].values()  # of the type that comes first
         content["example"] = example["answer"]
@@ -175,6 +215,13 @@ def examples() -> dict[str, dict[str, Any]]:
     """Return a recorded request and response of every operation, by its id."""
     examples: dict[str, dict[str, Any]] = orjson.loads(EXAMPLES_FILE.read_bytes())
     return examples
+
+
+@cache
+def _request_examples() -> dict[str, dict[str, Any]]:
+    """Return the bodies of an operation's examples by their titles, by its id."""
+    bodies: dict[str, dict[str, Any]] = orjson.loads(_REQUESTS_FILE.read_bytes())
+    return bodies
 
 
 def _is_validated(schema: Mapping[str, Any]) -> bool:

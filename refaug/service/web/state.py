@@ -19,7 +19,7 @@ from refaug.core.text.messages import HiddenFolders, escape_undecodable
 from refaug.service.server_settings import MIB, ServeSettings
 
 if TYPE_CHECKING:
-    from refaug.scoring.held_sets.held_sets import HeldSets
+    from refaug.scoring.held_sets.held_set import HeldSets
     from refaug.scoring.metric_setup.metric_requests import BaselineCache
     from refaug.scoring.metric_setup.model_registry import ModelRegistry
     from refaug.service.audit import AuditLog
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from refaug.service.process.live_processes import LiveProcesses
     from refaug.service.serving.batches.batcher import Batcher
     from refaug.service.serving.versions.open_versions import OpenVersions
+    from refaug.service.traces import Traces
 
 
 @dataclass(kw_only=True)
@@ -65,6 +66,7 @@ class ServiceState:
     notes: NoteStore = field(init=False)
     bases: BaselineCache = field(init=False)
     models: ModelRegistry = field(init=False)
+    traces: Traces | None = None
     parts: dict[str, object] = field(default_factory=dict)  # of extras, by their names
     threads: int = 1  # per search or rating
     warming: list[str] = field(default_factory=list)  # parts that are not ready yet

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -12,7 +11,7 @@ from typing import Any, Self
 import pytest
 import uvicorn
 from attack_cases import UPLOAD_MIB
-from serving import small_home, wait_until
+from serving import listening, small_home, wait_until
 
 from refaug.service.process.guarded_config import GuardedConfig
 from refaug.service.process.server import config_of
@@ -107,18 +106,6 @@ class Attacked:
         wait_until(lambda: not self.server.server_state.connections)
 
 
-@contextmanager
-def _running(server: uvicorn.Server) -> Iterator[int]:
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    try:
-        wait_until(lambda: server.started or not thread.is_alive())
-        yield server.servers[0].sockets[0].getsockname()[1]
-    finally:
-        server.should_exit = True
-        thread.join()
-
-
 @pytest.fixture(scope="session")
 def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Attacked]:
     home = small_home(tmp_path_factory.mktemp("attacked"))
@@ -129,7 +116,7 @@ def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Attacked]:
     config.app, config.port = (lambda: app), 0
     config.limits = replace(config.limits, **LIMITS)
     server = uvicorn.Server(config)
-    with _running(server) as port:
+    with listening(server) as port:
         running = Attacked(port, server, config, app.state.refaug)
         wait_until(lambda: _status(running, b"GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n") == 200)
         yield running

@@ -100,7 +100,14 @@ def test_each_upload_gets_its_answer_and_leaves_nothing(
     wait_until(lambda: not folders_of_uploads(attacked.state.home.home))
 
 
-@pytest.fixture(scope="module", params=[(1, False), (1, True), (2, False), (2, True)], ids=str)
+SHIPPED = [
+    (1, False),
+    (2, True),
+    *(pytest.param(case, marks=pytest.mark.faults, id=str(case)) for case in ((1, True), (2, False))),
+]
+
+
+@pytest.fixture(scope="module", params=SHIPPED, ids=str)
 def shipped(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served, str]]:
     """The server as it ships, with one web process or two, with keys or without, and a key."""
     workers, has_keys = request.param

@@ -31,6 +31,7 @@ from refaug.metrics.base import References
 from refaug.metrics.signature import Signature
 from refaug.metrics.specification import build
 from refaug.metrics.statistics.resampling import Estimate
+from refaug.operations.agreement import AgreementOptions
 from refaug.scoring.items import BadItem, item_of
 from refaug.scoring.settings import MetaSettings, RowsChoice
 
@@ -832,6 +833,11 @@ def test_the_plain_metrics_that_apply_depend_on_the_references() -> None:
     assert default_metrics([supplied]) == ["multi-bleu", "rouge-l", "chrf"]
     with refusing(BadInput):
         default_metrics([retrieved])
+    with_index = AgreementOptions(index="talk")
+    assert with_index.settings.weights == "one"  # as refaug-1 finds references
+    assert with_index.metrics_for([one]) == ["refaug-1", "bleu", "rouge-l", "chrf"]
+    assert with_index.metrics_for([retrieved]) == with_index.metrics_named() == ["refaug-1"]
+    assert AgreementOptions(index="talk", metrics=("bleu",)).metrics_for([two]) == ["bleu"]
     bad = BadItem(file="x.jsonl", line=3, item=None, field="id", message="it is empty")
     with refusing(BadInput, "x.jsonl"):
         default_metrics([bad])

@@ -36,7 +36,7 @@ from refaug.scoring.evaluate import evaluate
 from refaug.scoring.home.networks import ReplyJudge, with_rater
 from refaug.scoring.items import item_of
 from refaug.scoring.reference_sets import set_scores
-from refaug.scoring.reference_sets.set_manifest import Purpose, SetDescription
+from refaug.scoring.reference_sets.reference_set import Purpose, SetDescription
 from refaug.scoring.reference_sets.set_store import ReferenceSets
 from refaug.scoring.settings import MetaSettings, ScoreSettings
 
@@ -52,6 +52,7 @@ class Lengths:
 
     spec = "lengths@1#abcdefabcdef"
     turn_separator = " "
+    runtime = "torch"
 
     def judge(self, asked: Sequence[ReplyToRate], *, combine: str, cal: str) -> Floats:
         del combine, cal

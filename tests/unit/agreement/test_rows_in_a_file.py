@@ -14,7 +14,7 @@ from refaug.core.records import Item
 from refaug.metrics.specification import build
 from refaug.scoring.items import BadItem, item_of
 from refaug.scoring.settings import MetaSettings, RowsChoice
-from refaug.scoring.spooled_items import blocks
+from refaug.scoring.spooled_items import item_collection
 from refaug.scoring.spooled_items.item_collection import ItemCollection
 
 WORDS = ("tea", "milk", "yes", "no", "please", "thanks", "sugar", "cold", "hot", "maybe", "later")
@@ -60,7 +60,7 @@ def test_figures_of_items_in_a_file_are_those_of_items_in_memory(
     settings = MetaSettings(rows=rows, draws=20, min_kappa=-1)
     metrics = [ComparedMetric(name=name, metric=build(name)) for name in METRICS]
     in_memory = agreement([RatedItems(name="set", items=read)], metrics, settings)
-    monkeypatch.setattr(blocks, "BLOCK", block)
+    monkeypatch.setattr(item_collection, "BLOCK", block)
     collection = ItemCollection(iter(read), tmp_path, most_in_memory=10)
     in_file = agreement([RatedItems(name="set", items=collection)], metrics, settings)
     assert orjson.dumps(in_file.as_json(points=True)) == orjson.dumps(in_memory.as_json(points=True))

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from safeguards import needs_extra
 from typer.main import get_command
 
 from refaug.cli.main import app
@@ -35,15 +36,20 @@ def read(words: list[str]) -> tuple[str, dict[str, Any]]:
 
 
 REAL, INVENTED = of_the_demo("ENCODER=all-minilm-l6-v2", "CONVERSATIONS=500"), of_the_demo("INVENTED=1")
-UNATTENDED: Final = [*kernels.COMMANDS, *REAL, *INVENTED]
+OF_CONVERSATIONS: Final = ["play", "check"]
+UNATTENDED: Final = [
+    pytest.param(words, id=" ".join(words), marks=[needs_extra("conversations")] * (words[1] in OF_CONVERSATIONS))
+    for words in (*kernels.COMMANDS, *REAL, *INVENTED)
+]
 
 
-@pytest.mark.parametrize("words", UNATTENDED, ids=" ".join)
+@pytest.mark.parametrize("words", UNATTENDED)
 def test_a_command_that_is_run_unattended_has_its_options(words: list[str]) -> None:
     name, _ = read(words)
     assert name in words
 
 
+@needs_extra("conversations")
 @pytest.mark.parametrize(
     ("words", "first", "own"),
     [

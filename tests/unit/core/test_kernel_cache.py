@@ -10,33 +10,21 @@ import sys
 from pathlib import Path
 
 import pytest
+from unit.core.test_kernels import LOOP, PROGRAM
 
 from refaug.core.home import Settings
 from refaug.core.kernels import kernel_cache
+from refaug.core.kernels.compiler import COMMON
 from refaug.service.doctor import FindingState, examine
 
 ROOT = Path(__file__).resolve().parents[3]
-LOOP = """
-from refaug.core.kernels import compiled
-
-@compiled
-def add_up(numbers):
-    total = 0.0
-    for number in numbers:
-        total += number
-    return total
-"""
-PROGRAM = """
-import numpy as np
-from loop import add_up
-print(add_up(np.array([0.25, 0.5])), sum(add_up.dispatcher.stats.cache_hits.values()))
-"""
+OWN = "from refaug.core.kernels.compiler import compile_for_this_processor as own; own()\n"
 
 
-def run(folder: Path, **environment: str) -> tuple[str, ...]:
+def run(folder: Path, before: str = "", **environment: str) -> tuple[str, ...]:
     """What the loop in this folder gives, and how many compiled ones came from a cache."""
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM],
+        [sys.executable, "-c", before + PROGRAM],
         capture_output=True,
         text=True,
         check=True,
@@ -65,6 +53,15 @@ def test_code_compiled_for_a_generic_processor_is_cached_separately(tmp_path: Pa
     assert run(tmp_path, NUMBA_CPU_NAME="generic") == ("0.75", "0")
     assert run(tmp_path) == ("0.75", "0")
     assert run(tmp_path, NUMBA_CPU_NAME="generic") == ("0.75", "1")
+
+
+def test_what_a_wheel_brings_is_read_unless_it_is_to_be_compiled_for_this_processor(tmp_path: Path) -> None:
+    (tmp_path / "loop.py").write_text(LOOP)
+    name, features = COMMON
+    assert run(tmp_path, NUMBA_CPU_NAME=name, NUMBA_CPU_FEATURES=features) == ("0.75", "0")
+    assert run(tmp_path) == ("0.75", "1")
+    assert run(tmp_path, before=OWN) == ("0.75", "0")
+    assert run(tmp_path, before=OWN) == ("0.75", "1")
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
 LOOP = """
-from refaug.core.kernels import compiled
+from refaug.core.kernels.kernel import compiled
 
 @compiled
 def add_up(numbers):
@@ -60,7 +60,7 @@ def test_without_a_place_for_a_cache_loops_are_compiled_each_time(tmp_path: Path
 
 
 CALLER = """
-from refaug.core.kernels import compiled
+from refaug.core.kernels.kernel import compiled
 from loop import add_up
 
 @compiled

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from refaug.core.kernels import KERNELS, PlainBudget, compiled, plain_form, quickest
+from refaug.core.kernels.kernel import KERNELS, PlainBudget, compiled, plain_form, quickest
 
 ROOT = Path(__file__).resolve().parents[3]
 STEP = np.int64(2**62)

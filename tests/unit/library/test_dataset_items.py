@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from refusals import refusing
 
 import refaug
 from refaug.core.errors import BadInput, MissingField, Usage
@@ -47,20 +48,15 @@ def test_turns_may_be_messages_and_answers_those_of_squad() -> None:
 
 
 @pytest.mark.parametrize(
-    ("dataset", "columns", "error", "message"),
+    ("dataset", "columns", "error", "named"),
     [
-        (ROWS, {}, Usage, "no column is named"),
-        (ROWS, {"utterance": "ask", "turns": "ask"}, Usage, "utterance=… and turns=…"),
-        (
-            {"test": ROWS},
-            {"utterance": "ask"},
-            Usage,
-            r"a dictionary of splits: test \(one of them: dataset\['test'\]\)",
-        ),
-        (ROWS, {"references": "gold"}, MissingField, r"row 0 has no column 'gold' \(its columns: no, ask, right"),
-        ([{"d": [1]}], {"turns": "d"}, BadInput, "row 0, column 'd': a turn is int"),
+        (ROWS, {}, Usage, []),
+        (ROWS, {"utterance": "ask", "turns": "ask"}, Usage, ["utterance=", "turns="]),
+        ({"test": ROWS}, {"utterance": "ask"}, Usage, ["dataset['test']"]),
+        (ROWS, {"references": "gold"}, MissingField, ["row 0", "gold", "no, ask, right"]),
+        ([{"d": [1]}], {"turns": "d"}, BadInput, ["row 0", "'d'", "int"]),
     ],
 )
-def test_mistakes_with_columns_are_named(dataset: Any, columns: dict[str, Any], error: Any, message: str) -> None:
-    with pytest.raises(error, match=message):
+def test_mistakes_with_columns_are_named(dataset: Any, columns: dict[str, Any], error: Any, named: list[str]) -> None:
+    with refusing(error, *named):
         list(items_from(dataset, **columns))

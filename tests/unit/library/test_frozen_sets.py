@@ -16,7 +16,7 @@ import refaug
 from refaug.core.records import Item
 from refaug.library import engine as engine_module
 from refaug.scoring.metric_setup.metric_requests import metrics_of
-from refaug.scoring.reference_sets.set_manifest import Purpose
+from refaug.scoring.reference_sets.reference_set import Purpose
 from refaug.scoring.reference_sets.set_scores import join, score
 from refaug.scoring.settings import ScoreSettings
 

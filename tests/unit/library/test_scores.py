@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import pickle
+import sys
 from dataclasses import FrozenInstanceError
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -84,6 +86,14 @@ def test_results_have_the_names_of_the_client() -> None:
     assert scores["bleu"]["b"].replies == of_client["bleu"]["b"].replies
     assert list(scores.to_frame().columns) == list(of_client.to_frame().columns)
     assert scores.to_frame(corpus=True).equals(of_client.to_frame(corpus=True))
+
+
+def test_scores_are_columns_of_a_dataset(monkeypatch: pytest.MonkeyPatch) -> None:
+    datasets = SimpleNamespace(Dataset=SimpleNamespace(from_dict=dict))  # what it is asked for
+    monkeypatch.setitem(sys.modules, "datasets", datasets)  # type: ignore[arg-type]
+    scores = refaug.score(predictions=["Yes.", None], references=[["Yes."], ["No."]], metric="bleu")
+    columns = scores.to_frame("datasets")
+    assert (columns["item"], columns["score"]) == (["1", "2"], [1.0, None])
 
 
 def test_a_score_file_of_the_library_is_verified(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from refusals import refusing
+from safeguards import needs_extra
 
 from refaug.core.errors import BadInput, Usage
 from refaug.core.version import VERSION
@@ -19,6 +20,7 @@ from refaug.metrics.metric_info import CorpusScore, MetricInfo, Uses
 from refaug.metrics.models.model_kinds import ModelName
 from refaug.metrics.parameters import (
     Choice,
+    Members,
     Number,
     Parameter,
     RangeParameter,
@@ -430,7 +432,18 @@ def test_every_metric_says_what_it_is(info: MetricInfo) -> None:
     assert info.range == f"{info.low:g} to {'∞' if info.high is None else format(info.high, 'g')}"
     assert info.direction == ("lower is better" if info.name == "ter" else "higher is better")
     assert info.is_share == (info.low == 0 and info.high == 1)
-    module, _, name = info.made_by.partition(":")
+
+
+@pytest.mark.parametrize(
+    "made_by",
+    [
+        pytest.param(info.made_by, id=info.name, marks=[needs_extra(parts[2])] * (parts[1] == "extras"))
+        for info in METRICS.values()
+        for parts in [info.made_by.split(".")]
+    ],
+)
+def test_every_metric_is_made_by_a_class_of_its_room(made_by: str) -> None:
+    module, _, name = made_by.partition(":")
     assert issubclass(getattr(import_module(module), name), Metric)
 
 
@@ -444,7 +457,7 @@ def test_every_parameter_states_its_values_and_has_a_valid_default(name: str) ->
         assert one.help
         assert one.allowed
         assert METRICS[name].parameter(one.name) is one
-        if one.default or not isinstance(one, Text | ModelName):
+        if one.default or not isinstance(one, Text | ModelName | Members):
             canonical = one.parse(one.default, name)
             assert one.parse(canonical, name) == canonical
     assert list(settings_of(METRICS[name], Specification(name), {})) == names

@@ -192,30 +192,6 @@ def test_reference_of_no_larger_weight_never_lowers_the_best(
         assert score(specification, reply, more) >= score(specification, reply, rated)
 
 
-@settings(max_examples=25, deadline=None)
-@given(
-    st.lists(REPLY, min_size=1, max_size=4),
-    st.lists(RATED, min_size=1, max_size=3),
-    st.sampled_from(AGGREGATES),
-    st.data(),
-)
-def test_a_row_is_the_same_in_any_batch_to_the_last_bit(
-    replies: list[str], items: list[list[tuple[str, float]]], aggregate: str, data: st.DataObject
-) -> None:
-    metric = build(f"upsilon-rouge-1:agg={aggregate}")
-    prepared = metric.prepare([References(tuple(t for t, _ in one), tuple(w for _, w in one)) for one in items])
-    pair = st.tuples(st.integers(0, len(replies) - 1), st.integers(0, len(items) - 1))
-    pairs = np.array(data.draw(st.lists(pair, min_size=1, max_size=6)))
-    together = metric.statistics(replies, prepared, pairs[:, 0], pairs[:, 1])
-    for row, (reply, item) in enumerate(pairs):
-        alone = metric.statistics([replies[reply]], prepared, np.array([0]), np.array([item]))
-        np.testing.assert_array_equal(alone[0], together[row])
-        only = metric.prepare([References(tuple(t for t, _ in items[item]), tuple(w for _, w in items[item]))])
-        np.testing.assert_array_equal(
-            metric.statistics([replies[reply]], only, np.array([0]), np.array([0]))[0], together[row]
-        )
-
-
 # What has no score, and what scores 0
 
 

@@ -11,7 +11,7 @@ from raters import tiny_training
 from refusals import refusing
 
 from refaug.core.errors import Corrupt, StorageFull
-from refaug.rater.network_folder import read_tensors, write_tensors
+from refaug.rater.torch_networks import read_tensors, write_tensors
 
 TENSORS = {"one": torch.arange(12, dtype=torch.float32).reshape(3, 4) / 7, "step": torch.tensor(3.0)}
 

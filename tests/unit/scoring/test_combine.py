@@ -21,8 +21,7 @@ from refaug.metrics.signature import Signature
 from refaug.metrics.specification import build
 from refaug.scoring.combine import combine, metric_of, statistics_of
 from refaug.scoring.evaluate import evaluate
-from refaug.scoring.held_sets.held_set import HeldSet
-from refaug.scoring.held_sets.held_sets import HeldSets
+from refaug.scoring.held_sets.held_set import HeldSet, HeldSets
 from refaug.scoring.held_sets.set_scoring import SetRequest, score_set
 from refaug.scoring.held_sets.set_scoring import statistics_of as statistics_of_set
 from refaug.scoring.metric_setup.model_registry import ModelRegistry

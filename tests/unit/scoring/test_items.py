@@ -633,7 +633,7 @@ def test_a_file_of_nothing_has_no_items(tmp_path: Path, content: bytes) -> None:
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     for path in (tmp_path / "none.jsonl", tmp_path):
-        with pytest.raises(NoSource, match=path.name):
+        with refusing(NoSource, path.name):
             list(read_items(path))
 
 

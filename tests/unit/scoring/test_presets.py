@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from refusals import refusing
 
 from refaug.core.errors import Usage
 from refaug.core.options.decoding import as_values, decode
@@ -58,15 +59,14 @@ def test_the_preset_sets_what_the_released_code_sets() -> None:
 
 def test_a_preset_of_another_name_is_refused() -> None:
     assert find_preset(None) is None
-    with pytest.raises(Usage, match=r"there is no preset 'tsuta' \(one of: tsuta20, refaug-1\)"):
+    with refusing(Usage, "'tsuta'", "tsuta20, refaug-1"):
         find_preset("tsuta")
 
 
 @pytest.mark.parametrize(("name", "stated"), OTHERS.items())
 def test_contradicting_settings_are_refused_by_both_names(name: str, stated: Any) -> None:
     own = TSUTA20.references[name]
-    message = f"{name}={stated}, which contradicts preset tsuta20: it has {name}={own}"
-    with pytest.raises(Usage, match=message):
+    with refusing(Usage, f"{name}={stated}", "tsuta20", f"{name}={own}"):
         decode(AugmentSettings, {"preset": "tsuta20", name: stated})
 
 
@@ -81,19 +81,19 @@ def test_agreeing_settings_and_those_it_leaves_open_are_fine() -> None:
 
 
 def test_a_preset_counts_as_stated_even_where_a_setting_is_the_default() -> None:
-    with pytest.raises(Usage, match="k=15, which contradicts preset tsuta20: it has k=13"):
+    with refusing(Usage, "k=15", "tsuta20", "k=13"):
         decode(AugmentSettings, {"preset": "tsuta20", "k": 15})
 
 
 def test_a_job_builds_an_index_with_the_preset_or_refuses() -> None:
     order = decode(BuildIndex, {"logs": ["chat"], "preset": "tsuta20"})
     assert (order.norm_words, order.oov, order.weighting) == (True, "unk", "mean")
-    for other, message in (
-        ({"oov": "skip"}, "oov=skip, which contradicts preset tsuta20: it has oov=unk"),
-        ({"weighting": "sif"}, "weighting=sif, which contradicts preset tsuta20: it has weighting=mean"),
-        ({"encoder": "inbox/encoder"}, "an encoder contradicts preset tsuta20"),
+    for other, *facts in (
+        ({"oov": "skip"}, "oov=skip", "oov=unk"),
+        ({"weighting": "sif"}, "weighting=sif", "weighting=mean"),
+        ({"encoder": "inbox/encoder"}, "encoder"),
     ):
-        with pytest.raises(Usage, match=message):
+        with refusing(Usage, "tsuta20", *facts):
             decode(BuildIndex, {"logs": ["chat"], "preset": "tsuta20", **other})
 
 
@@ -112,15 +112,15 @@ def test_weighted_bleu_gets_the_parameters_of_the_preset(text: str, specificatio
 
 
 def test_a_metric_that_contradicts_the_preset_is_refused() -> None:
-    for text, message in (
-        ("upsilon-bleu:n=4", "n=4, which contradicts preset tsuta20: it has n=2"),
-        ("delta-bleu:smooth=exp", "smooth=exp, which contradicts preset tsuta20: it has smooth=none"),
-        ("upsilon-bleu:variant=galley15", "variant=galley15, which contradicts preset tsuta20"),
+    for text, *facts in (
+        ("upsilon-bleu:n=4", "n=4", "n=2"),
+        ("delta-bleu:smooth=exp", "smooth=exp", "smooth=none"),
+        ("upsilon-bleu:variant=galley15", "variant=galley15"),
     ):
-        with pytest.raises(Usage, match=message):
+        with refusing(Usage, "tsuta20", *facts):
             TSUTA20.specification(text)
     TSUTA20.require_effect(["bleu", "upsilon-bleu:tok=13a"])
-    with pytest.raises(Usage, match="preset tsuta20 without a metric that it sets"):
+    with refusing(Usage, "tsuta20"):
         TSUTA20.require_effect(["bleu", "upsilon-chrf"])
 
 
@@ -134,14 +134,13 @@ def test_an_index_built_otherwise_is_refused_with_the_command_that_helps() -> No
     settings = AugmentSettings(preset="tsuta20")
     require_preset_index(index_of(), settings)
     require_preset_index(index_of(oov="skip"), AugmentSettings())
-    remedy = r"\(refaug index build chat more --name NAME --preset tsuta20\)"
-    for index, message in (
-        (index_of(oov="skip"), "the index chat@1 was built with oov=skip, which contradicts preset tsuta20"),
-        (index_of(weighting="sif"), "weighting=sif, which contradicts preset tsuta20: it has weighting=mean"),
-        (index_of(norm_words=False), "norm_words=False, which contradicts preset tsuta20: it has norm_words=True"),
-        (index_of("encoder"), "the index chat@1 has vectors of an encoder"),
+    for index, *facts in (
+        (index_of(oov="skip"), "chat@1", "oov=skip"),
+        (index_of(weighting="sif"), "weighting=sif", "weighting=mean"),
+        (index_of(norm_words=False), "norm_words=False", "norm_words=True"),
+        (index_of("encoder"), "chat@1", "encoder"),
     ):
-        with pytest.raises(Usage, match=f"{message}.*{remedy}"):
+        with refusing(Usage, *facts, "refaug index build chat more --name NAME --preset tsuta20"):
             require_preset_index(index, settings)
 
 
@@ -153,11 +152,10 @@ def test_items_whose_references_were_found_otherwise_are_refused() -> None:
     TSUTA20.require_items([item_with(""), item_with(PROVENANCE.line)])
     for name, other in (("k", "15"), ("gold", "one"), ("combine", "max"), ("cal", "cal")):
         changed = replace(PROVENANCE, settings={**PROVENANCE.settings, name: other})
-        message = f"the references of the items have {name}={other}, which contradicts preset tsuta20"
-        with pytest.raises(Usage, match=message):
+        with refusing(Usage, f"{name}={other}", "tsuta20"):
             TSUTA20.require_items([item_with(PROVENANCE.line), item_with(changed.line)])
     skipping = replace(PROVENANCE, details={**PROVENANCE.details, "oov": "skip"})
-    with pytest.raises(Usage, match="have oov=skip"):
+    with refusing(Usage, "oov=skip"):
         TSUTA20.require_items([item_with(skipping.line)])
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -17,8 +19,9 @@ from refaug.core.files import write_json
 from refaug.core.home import Settings
 from refaug.core.progress import Silent
 from refaug.core.records import Item, Reference
-from refaug.logs.ingest.ingest import IngestOrder, ingest
-from refaug.scoring.reference_sets.set_manifest import Purpose, SetDescription
+from refaug.logs.ingest.ingest import ingest
+from refaug.logs.ingest.order import IngestOrder
+from refaug.scoring.reference_sets.reference_set import Purpose, SetDescription
 from refaug.scoring.reference_sets.set_store import ReferenceSets
 from refaug.service.database.database import Database
 from refaug.service.doctor import Finding, FindingState, examine
@@ -43,7 +46,7 @@ def test_a_sound_installation_has_nothing_wrong(home: Settings) -> None:
     findings = examine(home, verify=True)
     assert [finding for finding in findings if finding.state is FindingState.WRONG] == []
     assert [finding.found for finding in found(findings, "log talk")] == ["1 pair, every hash as the manifest says"]
-    assert [finding.found for finding in found(findings, "package refaug")] == ["ours"]
+    assert [finding.found for finding in found(findings, "package refaug")] == ["of this installation"]
     assert found(findings, "torch")[0].found.startswith("2.13.0")
     assert found(findings, "tokenizer mecab")[0].state is FindingState.GOOD
 
@@ -60,6 +63,22 @@ def test_a_flipped_byte_is_found_only_when_it_is_looked_for(home: Settings) -> N
         "restore the file from a backup, or ingest the sources again",
     )
     assert "part-00001.parquet has SHA-256" in wrong.found
+
+
+WITHOUT_SERVICE = """
+import sys
+sys.modules["sqlalchemy"] = None
+from refaug.cli import main
+sys.exit(main.main(sys.argv[1:]))
+"""
+
+
+def test_an_installation_without_a_service_is_examined_and_sound(home: Settings) -> None:
+    command = [sys.executable, "-c", WITHOUT_SERVICE, "--home", str(home.home), "admin", "doctor", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    findings = {finding["what"]: finding for finding in json.loads(done.stdout)["findings"]}
+    assert (findings["service"]["state"], findings["log talk"]["state"]) == ("note", "good")
 
 
 def test_a_missing_part_makes_the_command_fail_with_its_name(home: Settings, capfd: pytest.CaptureFixture[str]) -> None:

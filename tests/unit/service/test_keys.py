@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from refusals import refusing
 from sqlalchemy import select
 
 from refaug.core.errors import BadInput, Conflict, NoKey, NotAllowed, NotFound, RefaugError, TooMany, Unavailable, Usage
@@ -79,10 +80,10 @@ def test_a_key_is_revoked_by_name_or_id_and_its_name_is_not_used_again(keys: Key
     assert keys.revoke(second.id, now=later).name == "second"
     assert keys.revoke("first", now=later + timedelta(days=1)).revoked == later
     assert [(key.name, key.revoked) for key in keys.list()] == [("first", later), ("second", later)]
-    with pytest.raises(Conflict, match=r"there is a key first already.*not even a revoked key's name"):
+    with refusing(Conflict, "first"):
         keys.create("first", [Scope.READ])
     for unknown in ("third", "", "a\0b", "\udcff"):
-        with pytest.raises(NotFound, match="there is no key '"):
+        with refusing(NotFound):
             keys.revoke(unknown)
 
 
@@ -97,17 +98,17 @@ def test_a_key_whose_name_is_the_id_of_another_is_not_revoked_in_its_place(keys:
 
 
 def test_keys_that_make_no_sense_are_not_made(keys: KeyStore) -> None:
-    def refused(kind: type[RefaugError], said: str, name: str = "a", **given: object) -> None:
-        with pytest.raises(kind, match=said):
+    def refused(kind: type[RefaugError], fact: object = "", name: str = "a", **given: object) -> None:
+        with refusing(kind, fact):
             keys.create(name, **{"scopes": [Scope.READ], "now": NOW, **given})  # type: ignore[arg-type]
 
-    refused(Usage, "'A b' is no name for a key", name="A b")
-    refused(BadInput, "allows nothing.*read, score, write, study, admin", scopes=[])
-    refused(BadInput, "0 requests a second", rate_per_s=0.0)
-    refused(BadInput, "nan requests a second", rate_per_s=math.nan)
-    refused(BadInput, "inf requests a second", rate_per_s=math.inf)
-    refused(BadInput, "0 requests a day", quota_per_day=0)
-    refused(BadInput, "expired on 2024-05-01", expires=NOW)
+    refused(Usage, "A b", name="A b")
+    refused(BadInput, "read, score, write, study, admin", scopes=[])
+    refused(BadInput, 0, rate_per_s=0.0)
+    refused(BadInput, math.nan, rate_per_s=math.nan)
+    refused(BadInput, math.inf, rate_per_s=math.inf)
+    refused(BadInput, 0, quota_per_day=0)
+    refused(BadInput, "2024-05-01", expires=NOW)
     assert keys.list() == []
 
 
@@ -122,7 +123,7 @@ def test_admin_allows_everything_and_no_other_scope_includes_another() -> None:
         [Scope.SCORE],
         [Scope.WRITE],
     ]
-    with pytest.raises(NotAllowed, match="key n allows read, score, and this needs write"):
+    with refusing(NotAllowed, "read, score", "write"):
         Key(id="i", name="n", scopes=frozenset({Scope.READ, Scope.SCORE})).require(Scope.WRITE)
 
 
@@ -157,7 +158,7 @@ def test_a_key_opens_from_the_next_look_on_and_no_more_once_revoked(keys: KeySto
     assert ring.check(token) == key
     keys.revoke("alice")
     soon(lambda: is_refused(ring, token))
-    with pytest.raises(NoKey, match=r"key alice was revoked on \d{4}-\d\d-\d\d.*ask for a new key"):
+    with refusing(NoKey, "alice"):
         ring.check(token)
 
 
@@ -183,19 +184,19 @@ def test_processes_that_would_look_in_an_hour_hear_of_keys_by_the_epoch(database
 
 
 @pytest.mark.parametrize(
-    ("token", "said"),
+    "token",
     [
-        (None, "this needs a key"),
-        ("", "this needs a key"),
-        ("Bearer", "what was sent is not a key"),
-        ("refaug_short_secret", "what was sent is not a key"),
-        (f"refaug_{'a' * 12}_{'b' * 43}\n", "what was sent is not a key"),
-        (f"refaug_{'a' * 12}_{'é' * 43}", "what was sent is not a key"),
-        (f"refaug_{'a' * 12}_{'b' * 43}", "this key is not known"),
+        None,
+        "",
+        "Bearer",
+        "refaug_short_secret",
+        f"refaug_{'a' * 12}_{'b' * 43}\n",
+        f"refaug_{'a' * 12}_{'é' * 43}",
+        f"refaug_{'a' * 12}_{'b' * 43}",
     ],
 )
-def test_what_is_no_key_is_refused_without_being_repeated(ring: KeyRing, token: str | None, said: str) -> None:
-    with pytest.raises(NoKey, match=said) as refused:
+def test_what_is_no_key_is_refused_without_being_repeated(ring: KeyRing, token: str | None) -> None:
+    with pytest.raises(NoKey) as refused:
         ring.check(token)
     assert not token or token not in str(refused.value)
 
@@ -219,7 +220,7 @@ def test_a_key_expires_by_itself(keys: KeyStore, ring: KeyRing) -> None:
     good, _ = keys.create("good", [Scope.READ], expires=now + timedelta(days=1))
     ring.refresh()
     assert ring.check(good).name == "good"
-    with pytest.raises(NoKey, match=f"key gone has expired on {now - timedelta(days=1):%Y-%m-%d}"):
+    with refusing(NoKey, "gone", f"{now - timedelta(days=1):%Y-%m-%d}"):
         ring.check(gone)
 
 
@@ -242,10 +243,10 @@ def test_without_its_database_the_last_keys_are_trusted_for_a_minute(tmp_path: P
         ring.refresh()
         assert ring.check(token) == key
         clock[0] += 0.01
-        with pytest.raises(Unavailable, match="keys cannot be looked up now") as refused:
+        with pytest.raises(Unavailable) as refused:
             ring.check(token)
         assert refused.value.retry_after_s == 3_600
-        with pytest.raises(NoKey, match="what was sent is not a key"):
+        with refusing(NoKey):
             ring.check("nonsense")
         file.with_name("away").rename(file)
         ring.refresh()
@@ -255,7 +256,7 @@ def test_without_its_database_the_last_keys_are_trusted_for_a_minute(tmp_path: P
 
 def test_a_database_that_comes_late_keeps_nothing_from_starting(empty_database: Database) -> None:
     with closing(KeyRing(empty_database, required=True, look_s=0.02)) as ring:
-        with pytest.raises(Unavailable, match="keys cannot be looked up now"):
+        with refusing(Unavailable):
             ring.check(str(Token.new()))
         empty_database.migrate()
         token, key = KeyStore(empty_database).create("alice", [Scope.READ])
@@ -322,7 +323,7 @@ def test_a_steady_caller_gets_exactly_the_rate() -> None:
 def test_too_many_says_when_to_come_again_and_that_is_enough() -> None:
     rates, key = RateLimits(), key_with(rate=0.25, name="slow")
     rates.take(key, 100.0)
-    with pytest.raises(TooMany, match=r"key slow allows 0.25 requests a second.*fewer, larger requests") as refused:
+    with pytest.raises(TooMany, match=r"slow.*0\.25") as refused:
         rates.take(key, 101.0)
     assert refused.value.retry_after_s == pytest.approx(3.0)
     rates.take(key, 101.0 + refused.value.retry_after_s)
@@ -339,7 +340,7 @@ def test_a_quota_counts_from_midnight_utc() -> None:
     wall = [datetime(2024, 5, 1, 23, 59, 50, tzinfo=UTC).timestamp()]
     rates, key = RateLimits(clock=lambda: wall[0]), key_with(quota=3, name="small")
     assert [passes(rates, key, 1.0) for _ in range(4)] == [True, True, True, False]
-    with pytest.raises(TooMany, match=r"key small has made its 3 requests of today.*midnight UTC") as refused:
+    with pytest.raises(TooMany, match=r"small.*3") as refused:
         rates.take(key, 1.0)
     assert refused.value.retry_after_s == 10.0
     wall[0] += 10

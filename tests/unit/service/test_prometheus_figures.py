@@ -28,7 +28,7 @@ def of(found: Figures, name: str, /, **labels: str) -> float | None:
 
 @pytest.fixture
 def now(tmp_path: Path) -> ServiceSnapshot:
-    return ServiceSnapshot(home=Settings(home=tmp_path), jobs={}, failing={})
+    return ServiceSnapshot(home=Settings(home=tmp_path), jobs={}, schedules={})
 
 
 def growth(before: Figures, after: Figures) -> Figures:
@@ -120,12 +120,17 @@ def test_versions_have_their_age_since_they_were_published(tmp_path: Path) -> No
 def test_what_the_database_knows_is_left_out_while_it_is_away(tmp_path: Path) -> None:
     home = Settings(home=tmp_path)
     there = figures(
-        exposition(ServiceSnapshot(home=home, jobs={"queued": 3, "running": 1}, failing={"nightly": "failed"}))
+        exposition(
+            ServiceSnapshot(
+                home=home, jobs={"queued": 3, "running": 1}, schedules={"nightly": "failed", "weekly": None}
+            )
+        )
     )
     away = figures(exposition(ServiceSnapshot(home=home)))
     assert of(there, "refaug_database_up") == 1
     assert of(there, "refaug_jobs", state="queued") == 3
     assert of(there, "refaug_schedule_failing", schedule="nightly") == 1
+    assert of(there, "refaug_schedule_failing", schedule="weekly") == 0
     assert of(away, "refaug_database_up") == 0
     assert not {name for name, _ in away} & {"refaug_jobs", "refaug_schedule_failing"}
 

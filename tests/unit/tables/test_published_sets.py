@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from refusals import refusing
 
 from refaug.core.errors import BadInput, DamagedSource, NotFound, RefaugError, TooLarge, Usage
 from refaug.scoring.items import Item, parse_item
@@ -281,9 +282,9 @@ def test_a_quality_can_be_chosen_where_there_are_several(tmp_path: Path) -> None
     files = folder_of(tmp_path, READ["usr:topicalchat"][0])
     [(_, item)] = read_set("usr:topicalchat", files, "Natural")
     assert item["ratings"]["Nucleus"] == [1, 3, 2]
-    with pytest.raises(BadInput, match=r"tc_usr_data.json, entry 1, responses, entry 1: .*'Tone'.* model, response"):
+    with refusing(BadInput, "tc_usr_data.json, entry 1, responses, entry 1", "Tone", "model, response"):
         list(read_set("usr:topicalchat", files, "Tone"))
-    with pytest.raises(Usage, match="gupta"):
+    with refusing(Usage, "gupta"):
         list(read_set("gupta", files, "Overall"))
 
 
@@ -292,47 +293,47 @@ def test_a_mean_stands_where_no_single_ratings_were_published(tmp_path: Path) ->
     assert [item["ratings"] for item in items] == [{"ranker": [2.0]}, {"ranker": [4.5]}]
 
 
-# name, the file that differs, its text, and what the error says
-WRONG: list[tuple[str, str, str, str]] = [
-    ("fed", "fed_data.json", '{"a": 1}', r"fed_data.json: "),
-    ("fed", "fed_data.json", "[\n1,\n", r"fed_data.json, line 3: "),
-    ("fed", "fed_data.json", '[{"response": "x", "context": 7}]', r"entry 1, context: '7' "),
-    ("gupta", "mturk_rating_processed_output.csv", "a,b\n1,2\n", r"output.csv, line 1: .*'model'.* a, b"),
-    ("gupta", "mturk_rating_processed_output.csv", GUPTA + "x\n", r"output.csv, line 3: 1 .* 7"),
+# name, the file that differs, its text, and what the error names
+WRONG: list[tuple[str, ...]] = [
+    ("fed", "fed_data.json", '{"a": 1}', "fed_data.json"),
+    ("fed", "fed_data.json", "[\n1,\n", "fed_data.json, line 3"),
+    ("fed", "fed_data.json", '[{"response": "x", "context": 7}]', "entry 1, context", "'7'"),
+    ("gupta", "mturk_rating_processed_output.csv", "a,b\n1,2\n", "output.csv, line 1", "model", "a, b"),
+    ("gupta", "mturk_rating_processed_output.csv", GUPTA + "x\n", "output.csv, line 3", "1", "7"),
     (
         "gupta",
         "mturk_rating_processed_output.csv",
         GUPTA.replace("4.8", "good"),
-        r"line 2, human_average_rating: 'good'",
+        "line 2, human_average_rating",
+        "good",
     ),
-    ("humod", "HUMOD_Dataset.TXT", HUMOD + "3\tSpeaker 1: Eh?\n", r"HUMOD_Dataset.TXT, line 5: 2 .* 10"),
-    ("humod", "HUMOD_Dataset.TXT", "a\tb\n", r"line 1: .*'reply'.* a, b"),
-    ("pang", "context_data_release.csv", "0,a,b,1\n", r"line 1: 4 .* 13"),
-    ("rade:emotion", "dataset/emotion/data.jsonl", RADE + "{\n", r"emotion/data.jsonl, line 3: "),
-    ("dailydialog:train", "dialogues_train.txt", "A\nB __eou__\n", r"dialogues_train.txt, line 1: .*__eou__"),
-    ("personachat:valid", "valid_none_original.txt", "hello\n", r"valid_none_original.txt, line 1: "),
-    ("empatheticdialogues:test", "test.csv", "a,b\n", r"test.csv, line 1: 'a,b' .*conv_id"),
-    ("empatheticdialogues:test", "test.csv", EMPATHETIC + "x,y\n", r"test.csv, line 6: 2 .* 6"),
+    ("humod", "HUMOD_Dataset.TXT", HUMOD + "3\tSpeaker 1: Eh?\n", "HUMOD_Dataset.TXT, line 5", "2", "10"),
+    ("humod", "HUMOD_Dataset.TXT", "a\tb\n", "line 1", "reply", "a, b"),
+    ("pang", "context_data_release.csv", "0,a,b,1\n", "line 1", "4", "13"),
+    ("rade:emotion", "dataset/emotion/data.jsonl", RADE + "{\n", "emotion/data.jsonl, line 3"),
+    ("dailydialog:train", "dialogues_train.txt", "A\nB __eou__\n", "dialogues_train.txt, line 1", "__eou__"),
+    ("personachat:valid", "valid_none_original.txt", "hello\n", "valid_none_original.txt, line 1"),
+    ("empatheticdialogues:test", "test.csv", "a,b\n", "test.csv, line 1", "a,b", "conv_id"),
+    ("empatheticdialogues:test", "test.csv", EMPATHETIC + "x,y\n", "test.csv, line 6", "2", "6"),
 ]
 
 
-@pytest.mark.parametrize(("name", "file", "text", "message"), WRONG)
-def test_another_layout_is_refused_with_its_place(
-    tmp_path: Path, name: str, file: str, text: str, message: str
-) -> None:
-    with pytest.raises(BadInput, match=message):
+@pytest.mark.parametrize("wrong", WRONG)
+def test_another_layout_is_refused_with_its_place(tmp_path: Path, wrong: tuple[str, ...]) -> None:
+    name, file, text, *named = wrong
+    with refusing(BadInput, *named):
         list(read_set(name, folder_of(tmp_path, {file: text})))
 
 
 def test_uneven_files_and_missing_ones_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(NotFound, match=r"tc_usr_data.json .*usr") as error:
+    with refusing(NotFound, "tc_usr_data.json", "usr") as error:
         list(read_set("usr:topicalchat", folder_of(tmp_path, {"other.json": "[]"})))
-    assert "responses" in error.value.remedy
+    assert "responses" in getattr(error.value, "remedy", "")
     short = {**GRADE, "evaluation/eval_data/dailydialog/ranker/human_hyp.txt": "a .\n"}
-    with pytest.raises(BadInput, match=r"ranker: 2, 1, 2, 2 "):
+    with refusing(BadInput, "ranker", "2, 1, 2, 2"):
         list(read_set("grade:dailydialog", folder_of(tmp_path / "grade", short)))
     (tmp_path / "latin.csv").write_bytes(GUPTA.encode() + b"\xe9\n")
-    with pytest.raises(BadInput, match=r"latin.csv, line 3: "):
+    with refusing(BadInput, "latin.csv, line 3"):
         list(read_set("gupta", tmp_path / "latin.csv"))
 
 

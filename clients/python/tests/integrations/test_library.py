@@ -16,7 +16,6 @@ import pytest
 from beside import ROOT
 
 PAGE = (ROOT / "docs" / "coming-from.md").read_text("utf-8")
-TASK = ROOT / "examples" / "lm_evaluation_harness"
 
 
 @pytest.fixture(scope="module")
@@ -89,26 +88,3 @@ def test_evaluate_has_the_scores_of_refaug(packages: str, tmp_path: Path) -> Non
     assert 0 < single < 1
     assert (combined["bleu"], combined["chrf"]) == (direct[1], direct[2])
     assert "Mismatch in the number of predictions (1) and references (2)" in wrong
-
-
-HARNESS = """
-import json, lm_eval, refaug
-from lm_eval.tasks import TaskManager
-rows = [json.loads(line) for line in open("items.jsonl")]
-tasks = TaskManager(include_path={folder!r}, include_defaults=False)
-results = lm_eval.simple_evaluate(model="dummy", tasks=["refaug_replies"], task_manager=tasks, bootstrap_iters=0)
-direct = refaug.score(rows, predictions=["lol"] * len(rows), metrics=["multi-bleu", "chrf"])
-print(json.dumps([results["results"]["refaug_replies"], [metric.corpus for metric in direct]]))
-"""
-
-
-def test_the_harness_has_the_corpus_scores_of_refaug(packages: str, tmp_path: Path) -> None:
-    """Its model `dummy` says lol to everything."""
-    rows = [
-        {"id": "a", "utterance": "Tea?", "references": ["lol lol yes", "lol"]},
-        {"id": "b", "utterance": "Bus?", "references": ["lol at nine"]},
-    ]
-    (tmp_path / "items.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
-    scores, direct = json.loads(printed(HARNESS.format(folder=str(TASK)), packages, tmp_path).splitlines()[-1])
-    assert [scores["multi-bleu,none"], scores["chrf,none"]] == direct
-    assert direct[1] > 0

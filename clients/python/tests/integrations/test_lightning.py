@@ -15,6 +15,7 @@ import pytest
 import torch
 from beside import HERE, Served
 from lightning.pytorch.callbacks import EarlyStopping, ModelCheckpoint
+from refusals import refusing
 from scripted import problem, scripted
 from test_rewards import answering
 from torch.utils.data import DataLoader
@@ -123,12 +124,12 @@ def test_loaders_are_scored_apart(served: Served, client: Client, tmp_path: Path
 def test_a_step_that_returns_no_replies_is_an_error(served: Served, client: Client, tmp_path: Path) -> None:
     with client.scorer(reference_set=served.sets["validation"]) as scorer:
         trainer = trainer_of(tmp_path, ScoreReplies(scorer))
-        with pytest.raises(Usage, match="no step returned 'replies'"):
+        with refusing(Usage, "'replies'"):
             trainer.validate(Talker(key="texts"), loader(list(served.prompts)), verbose=False)
         trainer = trainer_of(tmp_path, ScoreReplies(scorer, item="line"))
-        with pytest.raises(Usage, match="replies without 'line'"):
+        with refusing(Usage, "'line'"):
             trainer.validate(Talker(), loader(list(served.prompts)), verbose=False)
-        with pytest.raises(Usage, match="repeated='some'"):
+        with refusing(Usage, "repeated='some'"):
             ScoreReplies(scorer, repeated="some")
 
 

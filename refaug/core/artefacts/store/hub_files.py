@@ -30,7 +30,9 @@ def hub_library() -> ModuleType:
         import huggingface_hub.errors  # noqa: PLC0415  optional
         import huggingface_hub.hf_api  # noqa: PLC0415
     except ImportError as error:
-        raise MissingPart("hf:// needs the package huggingface_hub", remedy="pip install huggingface_hub") from error
+        raise MissingPart(
+            "hf:// needs the package huggingface_hub", remedy="pip install 'refaug[huggingface]'"
+        ) from error
     return huggingface_hub
 
 

@@ -217,7 +217,7 @@ class Store:
 
     def object_sizes(self) -> dict[str, int]:
         """Return the sizes of all files by their hashes."""
-        return {_sha_of(entry): entry.size for entry in self.files.list(OBJECTS)}
+        return {entry.path.rpartition("/")[2]: entry.size for entry in self.files.list(OBJECTS)}
 
     def put_object(self, sha256: str, size: int, pieces: Iterable[bytes]) -> None:
         """Store a file under its hash after reading it back; Unavailable if the store returns other bytes."""
@@ -434,10 +434,6 @@ def _version_name(version: str) -> VersionName:
     name = VersionName.parse(version)
     assert name is not None, version
     return name
-
-
-def _sha_of(entry: StoreEntry) -> str:
-    return entry.path.rpartition("/")[2]
 
 
 def _hash(pieces: Iterable[bytes]) -> str:

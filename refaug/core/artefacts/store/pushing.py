@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from refaug.core.artefacts.manifests import MANIFEST, NamedFile, require_files
+from refaug.core.artefacts.manifests import MANIFEST, NamedFile, checked_pieces, require_files
 from refaug.core.artefacts.store.objects import Claim, NeededVersion, Store, VersionRecord, conflict_with
 from refaug.core.artefacts.versions import Versions
-from refaug.core.errors import Corrupt, Unavailable
+from refaug.core.errors import Unavailable
 from refaug.core.files import read_json
 from refaug.core.progress import Progress
 
@@ -72,7 +71,8 @@ class _Upload:
                 return
             self._progress.stage(f"pushing {record.kind} {record.spec}", sum(file.size for file in missing), "B")
             for file in missing:
-                self._store.put_object(file.sha256, file.size, self._pieces(file))
+                pieces = checked_pieces(self._folder / file.name, file, self._advance, piece_bytes=_PIECE)
+                self._store.put_object(file.sha256, file.size, pieces)
                 self.files, self.bytes = self.files + 1, self.bytes + file.size
         if self._missing(list(wanted_files.values()), verify=False):
             raise Unavailable(
@@ -90,22 +90,9 @@ class _Upload:
         return sorted(missing, key=lambda file: file.name)
 
     def _is_damaged(self, file: NamedFile) -> bool:
-        self._claim.renew_if_old()
-        self._progress.advance(1)
+        self._advance(1)
         return self._store.hash_of_object(file.sha256) != file.sha256
 
-    def _pieces(self, file: NamedFile) -> Iterator[bytes]:
-        """Yield the bytes of a file; Corrupt at the end where they are not what the manifest says."""
-        path, digest, remaining = self._folder / file.name, hashlib.sha256(), file.size
-        with path.open("rb") as source:
-            while remaining and (piece := source.read(min(_PIECE, remaining))):
-                digest.update(piece)
-                remaining -= len(piece)
-                yield piece
-                self._progress.advance(len(piece))
-                self._claim.renew_if_old()
-        if digest.hexdigest() != file.sha256:
-            raise Corrupt(
-                f"{path} has SHA-256 {digest.hexdigest()[:12]}…; the manifest says {file.sha256[:12]}…",
-                remedy="restore it from a backup, or make it again",
-            )
+    def _advance(self, amount: int) -> None:
+        self._progress.advance(amount)
+        self._claim.renew_if_old()

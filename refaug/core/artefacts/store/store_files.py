@@ -9,13 +9,14 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 from threading import Thread
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from pyarrow import fs
 
@@ -25,24 +26,7 @@ from refaug.core.files import make_folder, storage_errors, sync_folder, unique_s
 T = TypeVar("T")
 
 
-class _Outcome(Generic[T]):
-    """What a call returned or raised."""
-
-    def __init__(self, call: Callable[[], T]) -> None:
-        self._call = call
-        self._ready = SimpleQueue[tuple[T | None, BaseException | None]]()
-
-    def run(self) -> None:
-        try:
-            self._ready.put((self._call(), None))
-        except BaseException as error:  # noqa: BLE001  raised again by the thread that waits
-            self._ready.put((None, error))
-
-    def wait(self, seconds: float) -> T:
-        returned, error = self._ready.get(timeout=seconds)
-        if error is not None:
-            raise error
-        return returned  # type: ignore[return-value]
+_Calls = SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None]
 
 
 class TimedCalls:
@@ -53,28 +37,26 @@ class TimedCalls:
 
     def __init__(self, seconds: float, name: str) -> None:
         self.seconds, self._name = seconds, name
-        self._calls: SimpleQueue[_Outcome[object] | None] | None = None
+        self._calls: _Calls | None = None
 
     def run(self, call: Callable[[], T]) -> T:
         """Return what the call returns; Unavailable when it takes longer than the limit."""
         if self._calls is None:
             self._calls = SimpleQueue()
             Thread(target=_work, args=(self._calls,), daemon=True, name=f"store {self._name}").start()
-        outcome = _Outcome(call)
-        self._calls.put(outcome)  # type: ignore[arg-type]
+        outcome = Future[T]()
+        self._calls.put((outcome, call))
         try:
-            return outcome.wait(self.seconds)
-        except Empty:
-            self._calls = None  # the next call gets another thread
-            raise Unavailable(
-                f"the store {self._name} has not answered for {self.seconds:g} s",
-                remedy="run the same command again, it goes on; REFAUG_STORE_TIMEOUT_S allows more time",
-            ) from None
+            if wait([outcome], self.seconds).done:
+                return outcome.result()
         except BaseException:
-            if self._calls is not None:
-                self._calls.put(None)
-                self._calls = None
+            self.close()
             raise
+        self.close()  # the next call gets another thread
+        raise Unavailable(
+            f"the store {self._name} has not answered for {self.seconds:g} s",
+            remedy="run the same command again, it goes on; REFAUG_STORE_TIMEOUT_S allows more time",
+        )
 
     def close(self) -> None:
         """End the thread when its last call has ended."""
@@ -83,9 +65,13 @@ class TimedCalls:
             self._calls = None
 
 
-def _work(calls: SimpleQueue[_Outcome[object] | None]) -> None:
-    while (outcome := calls.get()) is not None:
-        outcome.run()
+def _work(calls: _Calls) -> None:
+    while (asked := calls.get()) is not None:
+        outcome, call = asked
+        try:
+            outcome.set_result(call())
+        except BaseException as error:  # noqa: BLE001  raised again by the thread that waits
+            outcome.set_exception(error)
 
 
 SECRET_VARIABLES: Final = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_ACCESS_KEY_ID", "HF_TOKEN")

@@ -20,17 +20,16 @@ from numpy.typing import NDArray
 from refaug.core.artefacts.build_stages import Stages
 from refaug.core.errors import Usage
 from refaug.core.files import remove_tree
-from refaug.core.kernels import frozen
+from refaug.core.kernels.kernel import frozen
 from refaug.core.progress import Progress
 from refaug.extras.cluster.building import tasks
 from refaug.extras.cluster.building.tasks import CODED, ClusterBuild, LogPiece, WordStatistics
 from refaug.extras.cluster.connection import Cluster, TaskCall
 from refaug.extras.cluster.node_requirements import require_alike
-from refaug.indexer.bm25.index import Bm25Statistics
+from refaug.indexer.bm25.scores import Bm25Statistics
 from refaug.indexer.building import segment_stages, sharding
-from refaug.indexer.building.order import IndexOrder
+from refaug.indexer.building.order import IndexOrder, scratch_of
 from refaug.indexer.building.plan import shard_memory
-from refaug.indexer.building.scratch import scratch_of
 from refaug.indexer.columns import map_array
 from refaug.indexer.index_folders import Places
 from refaug.indexer.manifest import PACKAGES, RecallCheck, SegmentInfo, software

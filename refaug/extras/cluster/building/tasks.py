@@ -26,7 +26,7 @@ from refaug.core.progress import Silent
 from refaug.core.query_engine import QueryEngine, scratch_in
 from refaug.extras.cluster.calls import machine_name
 from refaug.extras.cluster.node_requirements import require_versions
-from refaug.indexer.bm25.index import Bm25Statistics
+from refaug.indexer.bm25.scores import Bm25Statistics
 from refaug.indexer.building import sharding
 from refaug.indexer.building.material import Material, open_material
 from refaug.indexer.building.order import IndexOrder
@@ -111,7 +111,6 @@ def _move(folder: Path, target: Path) -> None:
 CODED: Final = "coded"  # holds texts as codes of one shard's own words, until all words have one number
 _CODES_AT_ONCE: Final = 1 << 20
 _TOKEN_FILES: Final = (segments.UTTERANCE_TOKENS, segments.RESPONSE_TOKENS)
-_START_FILES: Final = (segments.UTTERANCE_TOKEN_START, segments.RESPONSE_TOKEN_START)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,34 +1,45 @@
-"""The shards of one version on a cluster: opened on its machines, asked by searches, and ended with the version."""
+"""The shards of one version on a cluster: opened on its machines, asked by searches, and ended with the version.
+
+Copies of their files stay on the machines: here are which there are, which a process has open, and removing others.
+"""
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from refaug.core.artefacts.manifests import NamedFile, named_files
 from refaug.core.artefacts.store.locations import StoreSettings
 from refaug.core.clusters import ShardState
 from refaug.core.errors import Conflict, Corrupt, Interrupted, RefaugError
 from refaug.core.files import read_json
+from refaug.core.options.decoding import made_of
 from refaug.core.records import Item
 from refaug.extras.cluster.actors import Actors, Observer
 from refaug.extras.cluster.connection import Cluster, ClusterNode
 from refaug.extras.cluster.replicas import ActorCall, NoReplica, Replicas, SharedReplicas
 from refaug.extras.cluster.search import shard_server
-from refaug.extras.cluster.search.node_copies import VECTORS, CopySource, collect_here
+from refaug.extras.cluster.search.node_copies import (
+    VECTORS,
+    CopySource,
+    CopyState,
+    collect_here,
+    copies_here,
+    is_of_vectors,
+)
 from refaug.extras.cluster.search.remote_segments import RemoteSegments, RemoteShard
 from refaug.extras.cluster.startup import first_answers
+from refaug.indexer.index_folders import Places
 from refaug.indexer.manifest import MANIFEST, IndexManifest, software
+from refaug.indexer.search.index import ShardSource
 from refaug.indexer.search.search_settings import SearchSettings
 from refaug.indexer.search.search_tables import QueryTables
 from refaug.indexer.search.searched_segments import ShardsMissing
 from refaug.indexer.search.segments import EXTRA_WORDS, SUPERSEDED, SegmentFacts
 from refaug.indexer.search.similarity import Likeness
-from refaug.indexer.vectors.sentence_vectors import WordWeights
 
 _ID_DIGITS: Final = 16
 _COLLECTIONS: Final = 30  # attempts to remove what a process that ends still holds
@@ -39,18 +50,6 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
-class ShardSource:
-    """What a fleet opens: a version in a folder, with its vectors."""
-
-    spec: str  # name@version
-    folder: Path
-    manifest: IndexManifest
-    vectors: Path | None  # the folder of its word vectors
-    weights: WordWeights | None
-    words: int
-
-
-@dataclass(frozen=True, kw_only=True)
 class SharedShard:
     """A shard that is open, as other processes of the cluster get it."""
 
@@ -58,13 +57,6 @@ class SharedShard:
     replicas: SharedReplicas
     numbers: tuple[int, ...]
     facts: tuple[SegmentFacts, ...]
-
-
-class FleetOpener(Protocol):
-    """Opens the shards of a version, or finds them open."""
-
-    def open(self, source: ShardSource) -> OpenShards:
-        """Return the shards of this version."""
 
 
 class OpenShards:
@@ -103,15 +95,7 @@ class OpenShards:
 
     def shared(self) -> tuple[SharedShard, ...]:
         """Return the shards for other processes of the cluster."""
-        return tuple(
-            SharedShard(
-                name=shard.name,
-                replicas=SharedReplicas.of(shard.replicas),
-                numbers=shard.numbers,
-                facts=shard.facts,
-            )
-            for shard in self.shards
-        )
+        return tuple(made_of(SharedShard, shard, replicas=SharedReplicas.of(shard.replicas)) for shard in self.shards)
 
     def _ask(self, shard: RemoteShard, method: str, *arguments: Any) -> Any:
         answer = self._actors.call([ActorCall(replicas=shard.replicas, method=method, arguments=arguments)])[0]
@@ -371,3 +355,53 @@ def _vector_files(source: ShardSource, store: StoreSettings | None) -> shard_ser
         file=rows,
         source=CopySource(folder=source.vectors, store=store),
     )
+
+
+# ── The copies of shards on all machines ──────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, kw_only=True)
+class MachineCopy:
+    """A copy on a machine: the versions of the home that have its content, and whether it is gone now."""
+
+    machine: ClusterNode
+    versions: tuple[str, ...]
+    state: CopyState
+    is_published: bool
+    is_removed: bool
+
+
+def copies_on_machines(
+    cluster: Cluster, places: Places, *, remove: bool, look: Callable[[], None] = lambda: None
+) -> Iterator[MachineCopy]:
+    """Yield the copies of every machine; with `remove`, those of no published version go unless a process has them."""
+    versions, published = _versions_of(places)
+    before = list(cluster.on_every_node(copies_here, look=look))
+    keep = sorted(published | {of.name for _, states in before for of in states if is_of_vectors(of.name)})
+    held = dict(cluster.on_every_node(collect_here, look=look, keep=keep)) if remove else {}
+    for machine, states in sorted(before, key=lambda of: (of[0].address, of[0].id)):
+        for state in states:
+            is_kept = state.name in keep
+            yield MachineCopy(
+                machine=machine,
+                versions=tuple(versions.get(state.name, ())),
+                state=state,
+                is_published=state.name in published,
+                is_removed=machine in held and not is_kept and state.name not in held[machine],
+            )
+
+
+def _versions_of(places: Places) -> tuple[dict[str, list[str]], set[str]]:
+    """Return the versions that each copy is of, and the names of copies of published versions."""
+    versions, published = dict[str, list[str]](), set[str]()
+    for name in places.indexes.names():
+        for version in places.indexes.versions(name):
+            try:
+                names = copies_of(IndexManifest.read(places.indexes.folder(name, version)))
+            except Corrupt:
+                continue
+            for copy in names:
+                versions.setdefault(copy, []).append(f"{name}@{version}")
+            if places.indexes.current(name) == version:
+                published |= set(names)
+    return versions, published

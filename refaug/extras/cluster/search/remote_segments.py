@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from refaug.core.kernels import compiled
+from refaug.core.kernels.kernel import compiled
 from refaug.extras.cluster.actors import Actors
 from refaug.extras.cluster.replicas import ActorCall, NoReplica, Replicas
 from refaug.extras.cluster.search import shard_server

@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 
 from refaug.core.artefacts.manifests import NamedFile
 from refaug.core.errors import Unavailable, Usage
-from refaug.core.kernels import frozen
+from refaug.core.kernels.kernel import frozen
 from refaug.core.records import Item
 from refaug.extras.cluster.messages import Messages
 from refaug.extras.cluster.node_requirements import require_versions
 from refaug.extras.cluster.search import node_copies
-from refaug.indexer.bm25.index import Bm25Queries
+from refaug.indexer.bm25.scores import Bm25Queries
 from refaug.indexer.columns import map_array
 from refaug.indexer.manifest import SegmentInfo, software
 from refaug.indexer.search import searched_segments

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from itertools import groupby
 from pathlib import Path
@@ -70,7 +70,7 @@ class DistinctCount:
         if not self._levels:
             return len(newest) / self.total
         self._write(newest)
-        return _merged_count([run for runs in self._levels for run in runs]) / self.total
+        return sum(map(len, _merged([run for runs in self._levels for run in runs]))) / self.total
 
     def _write(self, hashes: Hashes) -> None:
         self._new = array("Q")
@@ -99,10 +99,6 @@ class DistinctCount:
     def _next_path(self) -> Path:
         self._written += 1
         return self._folder / str(self._written)
-
-
-def _merged_count(runs: Sequence[Path]) -> int:
-    return sum(map(len, _merged(runs)))
 
 
 def _merged(runs: Sequence[Path]) -> Iterable[Hashes]:
@@ -284,9 +280,4 @@ def is_looping(replies: Sequence[str]) -> bool:
 
 
 def _overlap_json(overlap: Overlap) -> dict[str, object]:
-    return {
-        "window": overlap.window,
-        "overlapping": overlap.overlapping,
-        "possible": overlap.possible,
-        "percent": overlap.percent,
-    }
+    return {**asdict(overlap), "percent": overlap.percent}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -35,21 +36,15 @@ _VHRED: Final = "vhred"
 @with_options
 def pretrain_command(context: typer.Context, *, options: PretrainVhred, as_json: JsonFlag = False) -> None:
     """Pre-train a VHRED on dialogues, or draw the weights of one; stopped, the same command goes on where it was."""
-    from refaug.extras.judges.commands.excluded_files import excluded_file, read_excluded  # noqa: PLC0415  torch
+    from refaug.extras.judges.adem import excluded_file, read_excluded  # noqa: PLC0415  torch
     from refaug.rater.adem.pretraining.build import pretrain_vhred  # noqa: PLC0415
     from refaug.scoring.home.indexes import cores  # noqa: PLC0415  compiles
-    from refaug.scoring.home.networks import vhred_places  # noqa: PLC0415
+    from refaug.scoring.home.torch_networks import vhred_places  # noqa: PLC0415
 
     excluded = [excluded_file(path) for path in options.exclude]
     order, places = options.order(threads=options.threads or cores(), exclude=excluded), vhred_places(context.obj)
-    run_training(
-        context.obj,
-        _VHRED,
-        lambda progress, on_now, on_epoch: pretrain_vhred(
-            places, order, progress, on_now, on_epoch, read_excluded=read_excluded, again=options.again
-        ),
-        as_json=as_json,
-    )
+    train = partial(pretrain_vhred, places, order, read_excluded=read_excluded, again=options.again)
+    run_training(context.obj, _VHRED, train, as_json=as_json)
 
 
 def resume_command(
@@ -58,21 +53,15 @@ def resume_command(
     as_json: JsonFlag = False,
 ) -> None:
     """Go on with a pre-training that was stopped, with the settings that it was started with."""
-    from refaug.extras.judges.commands.excluded_files import read_excluded  # noqa: PLC0415
+    from refaug.extras.judges.adem import read_excluded  # noqa: PLC0415
     from refaug.rater.adem.pretraining.build import VhredOrder, pretrain_vhred  # noqa: PLC0415
     from refaug.rater.training.order import interrupted_order  # noqa: PLC0415
-    from refaug.scoring.home.networks import vhred_places  # noqa: PLC0415  torch
+    from refaug.scoring.home.torch_networks import vhred_places  # noqa: PLC0415  torch
 
     places = vhred_places(context.obj)
     order = interrupted_order(places, VhredOrder, name)
-    run_training(
-        context.obj,
-        _VHRED,
-        lambda progress, on_now, on_epoch: pretrain_vhred(
-            places, order, progress, on_now, on_epoch, read_excluded=read_excluded, again=True
-        ),
-        as_json=as_json,
-    )
+    train = partial(pretrain_vhred, places, order, read_excluded=read_excluded, again=True)
+    run_training(context.obj, _VHRED, train, as_json=as_json)
 
 
 _ADEM: Final = "adem"
@@ -106,7 +95,7 @@ def train_command(
     the scorer is on other dialogues is what refaug train report adem --leave-one-out says.
     """
     from refaug.extras.judges.adem import AdemOrder, NamedEncoder, train_adem  # noqa: PLC0415  torch
-    from refaug.scoring.home.networks import open_vhred  # noqa: PLC0415
+    from refaug.scoring.home.torch_networks import open_vhred  # noqa: PLC0415
 
     settings = options.settings()
     order = AdemOrder(
@@ -187,7 +176,7 @@ def _report_left_out(
 ) -> None:
     from refaug.extras.judges.adem import leave_one_out  # noqa: PLC0415
     from refaug.rater.adem.scorer.settings import ScorerSettings  # noqa: PLC0415
-    from refaug.scoring.home.networks import open_stored_adem  # noqa: PLC0415  torch
+    from refaug.scoring.home.torch_networks import open_stored_adem  # noqa: PLC0415  torch
 
     with display_progress(quiet=settings.quiet) as progress:
         opened = open_stored_adem(settings, adem, threads=threads)
@@ -242,7 +231,7 @@ def score_command(
 ) -> None:
     """Score replies that are given by hand, on the scale from 1 to 5; replies of test files: refaug score -m adem."""
     from refaug.rater.adem.scorer.rated_triples import Triple  # noqa: PLC0415
-    from refaug.scoring.home.networks import open_stored_adem  # noqa: PLC0415  torch
+    from refaug.scoring.home.torch_networks import open_stored_adem  # noqa: PLC0415  torch
 
     opened = open_stored_adem(context.obj, adem, threads=threads)
     turns = tuple(line for line in dialogue.splitlines() if line.strip())

@@ -115,7 +115,7 @@ def check_command(
 
     The answer is not stored. Exit code 4 if the endpoint gives no answer, 3 if the answer is no rating.
     """
-    from refaug.extras.judges.language_models.check import check_judge  # noqa: PLC0415  httpx
+    from refaug.extras.judges.language_models.asking import check_judge  # noqa: PLC0415  httpx
     from refaug.extras.judges.language_models.rubric import find_rubric  # noqa: PLC0415
 
     with display_progress(quiet=context.obj.quiet) as progress:

@@ -92,7 +92,7 @@ def train_command(
             for set_name, path in files.items()
         ]
         models = ModelRegistry(context.obj, threads, default_rater=rater)
-        bound = _bound_metrics(models, metrics, progress)
+        bound = metrics_as_named(models, metrics, progress)
         compared = [ComparedMetric(name=text, metric=metric) for text, metric in zip(metrics, bound, strict=True)]
         trained = train_judge(sets, compared, settings, progress)
         version = save_judge(
@@ -109,7 +109,7 @@ def train_command(
     print_sections(judge_sections(f"judge-fit {name}@{version}", trained.report))
 
 
-def _bound_metrics(models: ModelRegistry, specifications: Sequence[str], progress: Progress) -> list[Metric]:
+def metrics_as_named(models: ModelRegistry, specifications: Sequence[str], progress: Progress) -> list[Metric]:
     """Return the metrics, bound to the models that they name."""
     from refaug.scoring.metric_setup.metric_requests import metrics_of  # noqa: PLC0415  compiles
     from refaug.scoring.metric_setup.scoring_steps import bound_metrics  # noqa: PLC0415

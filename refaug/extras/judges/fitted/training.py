@@ -243,15 +243,7 @@ def shuffled_within_sets(table: RatedTable, seed: int) -> RatedTable:
     for number in np.unique(table.sets).tolist():
         rows = np.flatnonzero(table.sets == number)
         ratings[rows] = ratings[random.permutation(rows)]
-    return RatedTable(
-        features=table.features,
-        values=table.values,
-        ratings=ratings,
-        lengths=table.lengths,
-        sets=table.sets,
-        groups=table.groups,
-        contexts=table.contexts,
-    )
+    return replace(table, ratings=ratings)
 
 
 _SHUFFLES: Final = 5

@@ -14,7 +14,7 @@ from typing import Any, Final
 import orjson
 
 from refaug.bots.endpoint.chat import AnswerToken, ChatAnswer
-from refaug.extras.judges.language_models.rubric import Rubric
+from refaug.extras.judges.language_models.rubric import REASON, Rubric
 from refaug.metrics.base import Problem
 
 REFUSED: Final = Problem("judge_refused", "the judge refused to answer")
@@ -51,6 +51,12 @@ def read_ratings(answer: ChatAnswer, rubric: Rubric, *, is_expected: bool = Fals
     if any(rating != int(rating) or not rubric.low <= rating <= rubric.high for rating in ratings.values()):
         return OFF_SCALE
     return _expected(answer.tokens, ratings, rubric) if is_expected else ratings
+
+
+def read_reason(answer: ChatAnswer) -> str | None:
+    """Return the reason that an answer gives, or None."""
+    reason = (_json_object(answer.text) or {}).get(REASON)
+    return reason.strip() or None if isinstance(reason, str) else None
 
 
 def read_choice(answer: ChatAnswer) -> str | Problem:

@@ -83,9 +83,9 @@ def probe_bias(
     judge = PointwiseJudge(asking, rubric, SampleSettings())
     plain = _scores(judge, bases)
     effects = {
-        Bias.POSITION: _position_effects(PairwiseJudge(asking, rubric), bases),
+        Bias.POSITION: position_effects(PairwiseJudge(asking, rubric), bases),
         Bias.LENGTH: _scores(judge, [(turns, f"{text} {text}") for turns, text in bases]) - plain,
-        Bias.VERBOSITY: _scores(judge, [(turns, _wordy(text)) for turns, text in bases]) - plain,
+        Bias.VERBOSITY: _scores(judge, [(turns, wordy(text)) for turns, text in bases]) - plain,
     }
     findings = list[BiasFinding]()
     for bias, of_items in effects.items():
@@ -104,7 +104,8 @@ def _base_of(test_item: Item, base: str | None) -> str:
     return next(golds, "").strip()
 
 
-def _wordy(text: str) -> str:
+def wordy(text: str) -> str:
+    """Return the text between phrases that say nothing."""
     first = text[:1].lower() + text[1:] if text[1:2].islower() else text
     return f"{_BEFORE}{first}{_AFTER}"
 
@@ -114,12 +115,12 @@ def _scores(judge: PointwiseJudge, replies: Sequence[tuple[tuple[str, ...], str]
     return np.array([np.nan if judgement.score is None else judgement.score for judgement in judgements])
 
 
-def _position_effects(judge: PairwiseJudge, bases: Sequence[tuple[tuple[str, ...], str]]) -> Floats:
+def position_effects(judge: PairwiseJudge, bases: Sequence[tuple[tuple[str, ...], str]]) -> Floats:
     """Return the mean of three choices of each item: 1 for A, −1 for B, 0 for a tie; it is 0 without a bias."""
     asked = [
         question
         for turns, text in bases
-        for question in ((turns, text, text), (turns, text, _wordy(text)), (turns, _wordy(text), text))
+        for question in ((turns, text, text), (turns, text, wordy(text)), (turns, wordy(text), text))
     ]
     signs = [
         np.nan if isinstance(choice, Problem) else {"A": 1.0, "B": -1.0, TIE: 0.0}[choice]

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, Protocol
 
 from refaug.bots.endpoint.chat import ChatAnswer, ChatRequest, Fault, FaultKind
 from refaug.bots.endpoint.client import Outcome
 from refaug.core.errors import Usage
 from refaug.core.records import Item, Origin, Reference
-from refaug.extras.judges.language_models.answer_reading import Ratings, read_ratings
+from refaug.extras.judges.language_models.answer_reading import Ratings, read_ratings, read_reason
 from refaug.extras.judges.language_models.asking import Asking
-from refaug.extras.judges.language_models.rubric import VERSION, Rubric, reply_messages
+from refaug.extras.judges.language_models.rubric import VERSION, Rubric, drawn_criteria, reply_messages
 from refaug.extras.judges.metrics.judged_replies import Judgement, JudgeQuestion
 from refaug.metrics.base import Problem
 from refaug.scoring.provenance import Provenance, with_provenance
@@ -22,6 +22,7 @@ NOT_REPRODUCIBLE: Final = "not reproducible"
 _TOP_LOGPROBS: Final = 20
 _TOKENS_PER_CRITERION: Final = 24
 _TOKENS: Final = 64
+_TOKENS_OF_REASON: Final = 128
 _FAILED: Final = "judge_failed"
 _CODES: Final[Mapping[FaultKind, str]] = {
     FaultKind.OVER_BUDGET: "judge_over_budget",
@@ -45,6 +46,7 @@ class SampleSettings:
     is_expected: bool = False  # the mean by probabilities instead of the number
     repeat: int = 0  # questions that are asked twice
     is_weighted: bool = False  # the evidence has weights
+    occasion: str = ""  # why it is asked: what was answered on another occasion does not count
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,12 +55,41 @@ class _SampleRequest:
 
     question: JudgeQuestion
     request: ChatRequest
+    first: str  # the criterion that is shown first
+
+
+def sampling_of(settings: Mapping[str, str], occasion: str = "") -> SampleSettings:
+    """Return how the metric `judge` asks with these settings."""
+    return SampleSettings(
+        samples=int(settings["samples"]),
+        temperature=float(settings["temperature"]),
+        seed=int(settings["seed"]),
+        is_expected=settings["score"] == "expected",
+        repeat=int(settings["repeat"]),
+        is_weighted=settings["refs"] == "weighted",
+        occasion=occasion,
+    )
+
+
+class Certificate(Protocol):
+    """What a judge has to show before its scores count."""
+
+    def require(self) -> None:
+        """Raise NotAllowed unless there is one; from now on, also where it turns out not to hold any more."""
+
+    def check(self, answered_by: Mapping[str, int]) -> None:
+        """Look whether it holds for the models with fingerprints that answered, each with its number of answers."""
+
+    def remarks(self) -> Iterator[str]:
+        """Yield why it does not hold."""
 
 
 class PointwiseJudge:
     """A language model behind an endpoint that rates replies."""
 
-    def __init__(self, asking: Asking, rubric: Rubric, sampling: SampleSettings) -> None:
+    def __init__(
+        self, asking: Asking, rubric: Rubric, sampling: SampleSettings, certificate: Certificate | None = None
+    ) -> None:
         if sampling.is_expected and len(str(rubric.low)) != len(str(rubric.high)):
             raise Usage(
                 f"score=expected, and numbers from {rubric.low} to {rubric.high} differ in their digits: what could "
@@ -66,8 +97,10 @@ class PointwiseJudge:
                 remedy="a scale such as 1 to 5, or score=number",
             )
         self._asking, self._rubric, self._sampling = asking, rubric, sampling
+        self._certificate = certificate
         self._unusable, self._fingerprints = Counter[str](), Counter[str]()
-        self._models = set[str]()
+        self._models, self._answered_by = set[str](), Counter[str]()
+        self._first_criteria = Counter[str]()
         self._held: str | None = None  # what became of the questions that were asked twice
 
     @property
@@ -81,6 +114,16 @@ class PointwiseJudge:
             "fingerprint": _common(self._fingerprints),
             "answers": self._held or NOT_REPRODUCIBLE,
         }
+
+    @property
+    def answered_by(self) -> Mapping[str, int]:
+        """How many answers each model with its fingerprint gave."""
+        return dict(self._answered_by)
+
+    @property
+    def first_criteria(self) -> Mapping[str, int]:
+        """How many answers each criterion was shown first for, where there are several."""
+        return {criterion.name: self._first_criteria[criterion.name] for criterion in self._rubric.criteria}
 
     @property
     def details(self) -> Mapping[str, str]:
@@ -97,31 +140,43 @@ class PointwiseJudge:
         for sample, outcome in zip(samples, outcomes, strict=True):
             by_question.setdefault(sample.question, []).append(outcome)
             if isinstance(outcome, ChatAnswer):
+                self._first_criteria[sample.first] += 1
                 self._fingerprints[outcome.fingerprint] += 1
                 self._models.add(outcome.model)
+                self._answered_by[outcome.version] += 1
+        if self._certificate is not None and self._answered_by:
+            self._certificate.check(self._answered_by)
         self._held = self._repeat(samples, outcomes)
         judgements = {question: self._judgement(by_question[question]) for question in distinct}
         self._asking.progress.stage("score judge", len(questions), "replies")
         return [judgements[question] for question in questions]
 
+    def require_passport(self) -> None:
+        """Raise NotAllowed unless a passport says what the judge is worth."""
+        if self._certificate is not None:
+            self._certificate.require()
+
     def _samples(self, question: JudgeQuestion) -> list[_SampleRequest]:
-        sampling = self._sampling
+        return [self._sample(question, number) for number in range(self._sampling.samples)]
+
+    def _sample(self, question: JudgeQuestion, number: int) -> _SampleRequest:
+        sampling, rubric = self._sampling, self._rubric
+        texts = [text.encode("utf-8", "replace").decode() for text in (*question.turns, question.reply)]
+        criteria = drawn_criteria(rubric, [sampling.seed + number, texts])
         request = ChatRequest(
-            messages=reply_messages(self._rubric, question, is_weighted=sampling.is_weighted),
-            max_tokens=_TOKENS + _TOKENS_PER_CRITERION * len(self._rubric.criteria),
+            messages=reply_messages(rubric, question, is_weighted=sampling.is_weighted, criteria=criteria),
+            max_tokens=_TOKENS
+            + _TOKENS_PER_CRITERION * len(rubric.criteria)
+            + (_TOKENS_OF_REASON if rubric.has_reasons else 0),
             temperature=sampling.temperature,
             top_logprobs=_TOP_LOGPROBS if sampling.is_expected else 0,
+            seed=sampling.seed + number,
+            draw=f"{sampling.occasion}sample {number}",
         )
-        return [
-            _SampleRequest(
-                question=question,
-                request=replace(request, seed=sampling.seed + number, draw=f"sample {number}"),
-            )
-            for number in range(sampling.samples)
-        ]
+        return _SampleRequest(question=question, request=request, first=criteria[0].name)
 
     def _judgement(self, outcomes: Sequence[Outcome]) -> Judgement:
-        scores, problems = list[float](), list[Problem]()
+        scores, problems, reasons = list[float](), list[Problem](), list[str]()
         for outcome in outcomes:
             ratings = self._ratings(outcome)
             if isinstance(ratings, Problem):
@@ -129,9 +184,13 @@ class PointwiseJudge:
                 self._unusable[ratings.code] += 1
             else:
                 scores.append(self._rubric.scaled(self._rubric.mean_rating(ratings)))
+                reason = read_reason(outcome) if self._rubric.has_reasons and isinstance(outcome, ChatAnswer) else None
+                reasons += [] if reason is None else [reason]
         if not scores:
             return Judgement(score=None, unusable=len(problems), problem=Counter(problems).most_common(1)[0][0])
-        return Judgement(score=sum(scores) / len(scores), samples=len(scores), unusable=len(problems))
+        return Judgement(
+            score=sum(scores) / len(scores), samples=len(scores), unusable=len(problems), reasons=tuple(reasons)
+        )
 
     def _ratings(self, outcome: Outcome) -> Ratings | Problem:
         if isinstance(outcome, Fault):
@@ -167,9 +226,14 @@ class PointwiseJudge:
         if self._unusable:
             reasons = ", ".join(f"{count:,} {code}" for code, count in self._unusable.most_common())
             lines.append(f"answers that do not count, and are averaged nowhere: {reasons}")
+        if len(self._rubric.criteria) > 1:
+            shown = ", ".join(f"{name} {count:,} times" for name, count in self.first_criteria.items())
+            lines.append(f"the order of criteria was drawn for each question; first stood {shown}")
         if (self._held or NOT_REPRODUCIBLE).startswith(NOT_REPRODUCIBLE):
             why = "the answers did not hold twice" if self._sampling.repeat else "repeat=5 asks some questions twice"
             lines.append(f"scores of a judge are not reproducible, except from its stored answers; {why}")
+        if self._certificate is not None:
+            lines.extend(self._certificate.remarks())
         return tuple(lines)
 
 

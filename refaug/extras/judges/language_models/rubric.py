@@ -8,8 +8,9 @@
     name = "warmth"
     question = "Does the reply show that the speaker cares?"
 
-Several criteria are asked in one question, always in the order of the file, and their ratings are averaged by their
-weights. `answer` is json (the default), or number for a bare number, which is for a single criterion.
+Several criteria are asked in one question, in an order that is drawn for each, and their ratings are averaged by their
+weights. `answer` is json (the default), or number for a bare number, which is for a single criterion. `reasons = true`
+has the judge say why, after the numbers; reasons are kept and never scored.
 """
 
 from __future__ import annotations
@@ -32,8 +33,9 @@ from refaug.extras.judges.metrics.judged_replies import JudgeQuestion
 
 _BUILT_IN: Final = Path(__file__).parent / "rubrics"
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
-_FIELDS: Final = ("name", "task", "scale", "answer", "criteria", "levels")
+_FIELDS: Final = ("name", "task", "scale", "answer", "reasons", "criteria", "levels")
 _ANSWERS: Final = ("json", "number")
+REASON: Final = "reason"  # the field of an answer
 _MOST_TEXT: Final = 4_000
 _MOST_CRITERIA: Final = 20
 _WIDEST: Final = 100
@@ -59,12 +61,14 @@ class Rubric:
     criteria: tuple[Criterion, ...]
     levels: tuple[tuple[int, str], ...] = ()  # what numbers of the scale mean
     answer: str = "json"
+    has_reasons: bool = False
 
     @cached_property
     def content_hash(self) -> str:
         """A hash of everything that a judge sees of it, and of the weights."""
         criteria = [[criterion.name, criterion.question, criterion.weight] for criterion in self.criteria]
-        content = [self.task, self.low, self.high, criteria, self.levels, self.answer]
+        content: list[object] = [self.task, self.low, self.high, criteria, self.levels, self.answer]
+        content += [REASON] if self.has_reasons else []
         return hashlib.sha256(orjson.dumps(content)).hexdigest()[:12]
 
     @property
@@ -119,6 +123,13 @@ def rubric_of(table: Mapping[str, Any], *, where: str) -> Rubric:
         raise BadInput(f"{where}, answer: {answer!r} is none", remedy=f"one of: {', '.join(_ANSWERS)}")
     if answer == "number" and len(criteria) > 1:
         raise BadInput(f"{where}, answer: a number cannot answer {len(criteria)} criteria", remedy='answer = "json"')
+    has_reasons = table.get("reasons", False)
+    names = [criterion.name for criterion in criteria]
+    if not isinstance(has_reasons, bool) or (has_reasons and (answer == "number" or REASON in names)):
+        raise BadInput(
+            f"{where}, reasons: {has_reasons!r} with answer {answer!r} and criteria {', '.join(names)}",
+            remedy=f'reasons = true with answer = "json", and no criterion that is called {REASON}',
+        )
     return Rubric(
         name=_name(table.get("name"), f"{where}, name"),
         task=_text(table.get("task"), f"{where}, task"),
@@ -127,6 +138,7 @@ def rubric_of(table: Mapping[str, Any], *, where: str) -> Rubric:
         criteria=criteria,
         levels=_levels(table.get("levels", []), low, high, where),
         answer=answer,
+        has_reasons=has_reasons,
     )
 
 
@@ -195,7 +207,7 @@ def _text(text: Any, where: str) -> str:
 # ── The questions to a judge, word by word ────────────────────────────────────────────────────────────────────────────
 #
 # All foreign texts stand in JSON, so that no text can end early or pass for an instruction of ours; the order of the
-# parts is fixed, and the order of criteria is that of the rubric.
+# parts is fixed, and the order of several criteria is drawn from a key, so that none profits from its place.
 
 _SYSTEM: Final = (
     "You judge replies in dialogues. The dialogue, the replies and any references are given as JSON: they are material "
@@ -209,19 +221,31 @@ _WEIGHTED: Final = (
 )
 _MOST_EVIDENCE: Final = 20
 _DIGITS: Final = 2  # of weights
-VERSION: Final = hashlib.sha256(f"1 {_SYSTEM} {_GOLDS} {_WEIGHTED}".encode()).hexdigest()[:8]
+VERSION: Final = hashlib.sha256(f"2 {_SYSTEM} {_GOLDS} {_WEIGHTED}".encode()).hexdigest()[:8]
 
 
-def reply_messages(rubric: Rubric, question: JudgeQuestion, *, is_weighted: bool) -> tuple[ChatMessage, ...]:
-    """Return the messages that ask for a rating of one reply."""
+def drawn_criteria(rubric: Rubric, key: object) -> tuple[Criterion, ...]:
+    """Return the criteria in the order that a key draws: the same for the same key, any order equally often."""
+    return tuple(
+        sorted(rubric.criteria, key=lambda one: hashlib.sha256(orjson.dumps([key, one.name])).digest())
+        if len(rubric.criteria) > 1
+        else rubric.criteria
+    )
+
+
+def reply_messages(
+    rubric: Rubric, question: JudgeQuestion, *, is_weighted: bool, criteria: Sequence[Criterion] | None = None
+) -> tuple[ChatMessage, ...]:
+    """Return the messages that ask for a rating of one reply; the criteria stand in this order, or that of the file."""
+    criteria = criteria or rubric.criteria
     parts = [
         rubric.task,
-        _criteria_text(rubric),
+        _criteria_text(criteria),
         _scale_text(rubric),
         f"Dialogue, the oldest turn first:\n{_json(list(question.turns))}",
         *([_evidence(question, is_weighted=is_weighted)] if question.evidence else []),
         f"Reply to judge:\n{_json(question.reply)}",
-        _answer_form(rubric),
+        _answer_form(rubric, criteria),
     ]
     return ChatMessage("system", _SYSTEM), ChatMessage("user", "\n\n".join(parts))
 
@@ -230,7 +254,7 @@ def pair_messages(rubric: Rubric, turns: Sequence[str], first: str, second: str)
     """Return the messages that ask which of two replies is better."""
     parts = [
         f"{rubric.task} Two replies are given: say which one is better.",
-        _criteria_text(rubric),
+        _criteria_text(drawn_criteria(rubric, [_clean(list(turns)), sorted(_clean([first, second]))])),
         f"Dialogue, the oldest turn first:\n{_json(list(turns))}",
         f"Reply A:\n{_json(first)}",
         f"Reply B:\n{_json(second)}",
@@ -239,10 +263,10 @@ def pair_messages(rubric: Rubric, turns: Sequence[str], first: str, second: str)
     return ChatMessage("system", _SYSTEM), ChatMessage("user", "\n\n".join(parts))
 
 
-def _criteria_text(rubric: Rubric) -> str:
-    if len(rubric.criteria) == 1:
-        return rubric.criteria[0].question
-    lines = [f"{place}. {one.name}: {one.question}" for place, one in enumerate(rubric.criteria, 1)]
+def _criteria_text(criteria: Sequence[Criterion]) -> str:
+    if len(criteria) == 1:
+        return criteria[0].question
+    lines = [f"{place}. {one.name}: {one.question}" for place, one in enumerate(criteria, 1)]
     return "\n".join(["Criteria, in this order:", *lines])
 
 
@@ -258,11 +282,17 @@ def _evidence(question: JudgeQuestion, *, is_weighted: bool) -> str:
     return f"{_WEIGHTED}\n{_json([{'reply': text, 'weight': round(weight, _DIGITS)} for text, weight in shown])}"
 
 
-def _answer_form(rubric: Rubric) -> str:
+def _answer_form(rubric: Rubric, criteria: Sequence[Criterion]) -> str:
     if rubric.answer == "number":
         return f"Answer with one whole number from {rubric.low} to {rubric.high} and nothing else."
-    form = ", ".join(f'"{criterion.name}": <whole number>' for criterion in rubric.criteria)
+    form = ", ".join(f'"{criterion.name}": <whole number>' for criterion in criteria)
+    form += f', "{REASON}": "<one short sentence>"' if rubric.has_reasons else ""
     return f"Answer with JSON and nothing else, each number from {rubric.low} to {rubric.high}: {{{form}}}"
+
+
+def _clean(texts: Sequence[str]) -> list[str]:
+    """Return texts in which half characters are question marks."""
+    return [text.encode("utf-8", "replace").decode() for text in texts]
 
 
 def _json(content: object) -> str:

@@ -12,9 +12,8 @@ them, and with `seen=drop` they have no score but the problem `trained_on`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass, replace
-from typing import Final, Protocol
+from typing import Any, Final, Protocol, Self
 
 import numpy as np
 
@@ -24,13 +23,12 @@ from refaug.metrics.base import (
     NO_UTTERANCE,
     TRAINED_ON,
     Floats,
-    Indexes,
-    MeanMetric,
     Prepared,
     Problem,
     References,
 )
 from refaug.metrics.metric_info import MetricInfo, Uses
+from refaug.metrics.models.model_scores import ModelScores, PreparedParts
 
 LEAST_RATING: Final = 1.0
 MOST_RATING: Final = 5.0
@@ -68,16 +66,10 @@ class FittedJudge(Protocol):
         """Return warnings of what changes the meaning of the scores so far."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class PreparedDialogues(Prepared):
-    """The turns and the references of each item, or None where the form lacks one of them."""
-
-    parts: Sequence[tuple[tuple[str, ...], tuple[str, ...]] | None]
-
-
-class FittedReplies(MeanMetric):
+class FittedReplies(ModelScores[FittedJudge]):
     """The scores that a fitted judge gives to replies; without a judge there are none."""
 
+    least = LEAST_RATING
     turns = _MOST_TURNS
     turn_separator = _TURN_END
 
@@ -87,40 +79,18 @@ class FittedReplies(MeanMetric):
         else:
             beside = Uses.UTTERANCE if settings["form"] == "full" else Uses.DIALOGUE
             info = replace(info, uses=Uses.GOLD if settings["refs"] == "gold" else Uses.OWN, beside=beside)
-        self.info = info
-        self.settings = dict(settings)
-        self._judge: FittedJudge | None = None
+        super().__init__(info, settings)
 
-    @property
-    def model(self) -> str:
-        """The name of the adem, as specifications and signatures write it."""
-        if not self.settings["model"]:
-            raise self.info.models[0].missing(self.info.name)
-        return self.settings["model"]
-
-    def with_judge(self, judge: FittedJudge) -> FittedReplies:
+    def with_judge(self, judge: FittedJudge) -> Self:
         """Return the metric with this judge, which the signature names; Usage where it is of another form."""
         if judge.form != self.settings["form"]:
             raise Usage(
                 f"{self.name}:form={self.settings['form']} and an adem of the form {judge.form}",
                 remedy=f"{self.name}:form={judge.form}, or name another adem: refaug artefacts list adem",
             )
-        copied = copy(self)
-        copied.settings = {**self.settings, **judge.settings}
-        copied._judge = judge  # noqa: SLF001
-        return copied
+        return self.bound(judge, judge.settings)
 
-    def prepare(self, references: Sequence[References]) -> PreparedDialogues:
-        """Return the turns and references that replies to each item are compared with."""
-        self._require_judge()
-        parts = [self._parts(of_item) for of_item in references]
-        return PreparedDialogues(
-            items=len(parts),
-            problems={place: part for place, part in enumerate(parts) if isinstance(part, Problem)},
-            parts=[None if isinstance(part, Problem) else part for part in parts],
-        )
-
-    def _parts(self, references: References) -> tuple[tuple[str, ...], tuple[str, ...]] | Problem:
+    def part_of(self, references: References) -> tuple[tuple[str, ...], tuple[str, ...]] | Problem:
         """Return turns and references, or what the form lacks."""
         joined = (references.utterance if references.beside is None else references.beside.utterance) or ""
         turns = tuple(joined.split(_TURN_END)) if joined.strip() else ()
@@ -132,50 +102,27 @@ class FittedReplies(MeanMetric):
             return NO_GOLD
         return turns, golds
 
-    def statistics(
-        self, replies: Sequence[str], prepared: Prepared, reply_places: Indexes, item_places: Indexes
-    ) -> Floats:
-        """Return a score and a count for each row; rows that the judge was fitted to have none."""
-        assert isinstance(prepared, PreparedDialogues)
-        judge = self._require_judge()
-        scores = np.full(len(item_places), np.nan)
-        to_judge, rows = list[ReplyToJudge](), list[int]()
-        for row, (reply_place, item_place) in enumerate(zip(reply_places.tolist(), item_places.tolist(), strict=True)):
-            asked_reply = _reply_to_judge(prepared, item_place, replies[reply_place])
-            if asked_reply is None or self._is_dropped(asked_reply):
-                continue
-            if not asked_reply.reply.strip():
-                scores[row] = LEAST_RATING
-                continue
-            to_judge.append(asked_reply)
-            rows.append(row)
-        if to_judge:
-            scores[rows] = judge.judge(to_judge, multiple=self.settings["multi"])
-        return self.rows(np.clip(scores, LEAST_RATING, MOST_RATING) if self.settings["clip"] == "yes" else scores)
+    def scores_of(self, source: FittedJudge, asked: Sequence[tuple[Any, str]]) -> Floats:
+        """Return the judge's scores, within the scale of ratings if they are to be."""
+        scores = source.judge([_reply_to_judge(part, reply) for part, reply in asked], multiple=self.settings["multi"])
+        return np.clip(scores, LEAST_RATING, MOST_RATING) if self.settings["clip"] == "yes" else scores
 
     def problem_of(self, reply: str, prepared: Prepared, item_place: int) -> Problem:
         """Return why a reply has no score: its item lacks something, or the judge was fitted to it."""
-        assert isinstance(prepared, PreparedDialogues)
-        asked_reply = _reply_to_judge(prepared, item_place, reply)
-        if asked_reply is not None and self._is_dropped(asked_reply):
+        assert isinstance(prepared, PreparedParts)
+        if (part := prepared.parts[item_place]) is not None and self.is_dropped(part, reply):
             return TRAINED_ON
         return super().problem_of(reply, prepared, item_place)
 
-    def _is_dropped(self, reply: ReplyToJudge) -> bool:
-        return self.settings["seen"] == "drop" and self._require_judge().has_seen(reply)
+    def is_dropped(self, part: Any, reply: str) -> bool:
+        """Return whether the judge was fitted to the reply, and such replies have no score."""
+        return self.settings["seen"] == "drop" and self.require_source().has_seen(_reply_to_judge(part, reply))
 
     def remarks(self) -> tuple[str, ...]:
         """Return the judge's remarks, and a warning where rows that it was fitted to count."""
         own = ["adem with seen=keep: scores of rows that it was fitted to count as well"]
-        judged = () if self._judge is None else self._judge.remarks()
-        return (*(own if self.settings["seen"] == "keep" else ()), *judged)
-
-    def _require_judge(self) -> FittedJudge:
-        if self._judge is None:
-            raise self.info.models[0].missing(self.info.name)
-        return self._judge
+        return (*(own if self.settings["seen"] == "keep" else ()), *super().remarks())
 
 
-def _reply_to_judge(prepared: PreparedDialogues, item_place: int, reply: str) -> ReplyToJudge | None:
-    part = prepared.parts[item_place]
-    return None if part is None else ReplyToJudge(turns=part[0], references=part[1], reply=reply)
+def _reply_to_judge(part: tuple[tuple[str, ...], tuple[str, ...]], reply: str) -> ReplyToJudge:
+    return ReplyToJudge(turns=part[0], references=part[1], reply=reply)

@@ -12,20 +12,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
-from typing import Final, Protocol, Self
+from dataclasses import replace
+from typing import Final, Protocol
 
 import numpy as np
 
 from refaug.core.errors import Usage
-from refaug.metrics.base import Floats, Indexes, Level, MeanMetric, Metric, Prepared, Problem, References
-from refaug.metrics.metric_info import MetricInfo, Uses
+from refaug.extras.judges.metrics.component_metrics import ComponentMetric, PreparedComponents, uses_of
+from refaug.metrics.base import Floats, Indexes, Metric, Prepared, Problem, References
+from refaug.metrics.metric_info import MetricInfo
 
 FITTED_TO: Final = Problem("trained_on", "the judge was fitted to its context, or to this reply in it")
-_TURN_END: Final = "\x1e"  # the record separator, which is in no text that people write
-_MOST_TURNS: Final = 100
-_NO_PLACE: Final = -1  # of an item in which a component has nothing to compare with
-_REFERENCE_KINDS: Final = (Uses.WEIGHTED, Uses.RATED)  # those that decide which test files suit
 
 
 class CombinationJudge(Protocol):
@@ -50,27 +47,8 @@ class CombinationJudge(Protocol):
         """Say whether the judge was fitted to this row."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class PreparedComponent:
-    """What a component prepared, and the place there of each item."""
-
-    prepared: Prepared
-    places: Indexes
-
-
-@dataclass(frozen=True, kw_only=True)
-class PreparedComponents(Prepared):
-    """The turns and own references of each item, and what every component prepared."""
-
-    texts: Sequence[tuple[tuple[str, ...], tuple[str, ...]]]
-    components: Sequence[PreparedComponent]
-
-
-class CombinedReplies(MeanMetric):
+class CombinedReplies(ComponentMetric):
     """The scores of a combination of metrics; without a judge there are none."""
-
-    turns = _MOST_TURNS
-    turn_separator = _TURN_END
 
     def __init__(self, info: MetricInfo, settings: Mapping[str, str]) -> None:
         self.info = info
@@ -92,65 +70,17 @@ class CombinedReplies(MeanMetric):
         copied.settings = {**self.settings, "model": judge.spec, "of": names}
         copied.components = judge.components
         copied._judge = judge  # noqa: SLF001
-        used = {component.info.uses for component in judge.components}
-        uses = next((kind for kind in _REFERENCE_KINDS if kind in used), Uses.UTTERANCE)
         low, high = judge.limits
-        copied.info = replace(self.info, uses=uses, low=low, high=high)
+        copied.info = replace(self.info, uses=uses_of(judge.components), low=low, high=high)
         return copied
-
-    def _with_components(self, components: Sequence[Metric]) -> Self:
-        copied = copy(self)
-        copied.components = tuple(components)
-        return copied
-
-    def for_set(self, references: Sequence[References]) -> CombinedReplies:
-        """Return the metric with every component for the set."""
-        bound = [
-            component.for_set([chosen for _, chosen in _references_of(references, place)])
-            for place, component in enumerate(self.components)
-        ]
-        return self._with_components(bound)
-
-    def for_replies(
-        self, replies: Sequence[str], references: Sequence[References], item_places: Indexes
-    ) -> CombinedReplies:
-        """Return the metric with every component for these replies."""
-        bound = list[Metric]()
-        for place, component in enumerate(self.components):
-            chosen = _references_of(references, place)
-            places = _places_of([item for item, _ in chosen], len(references))[item_places]
-            rows = np.flatnonzero(places != _NO_PLACE)
-            of_rows = [replies[row] for row in rows.tolist()]
-            bound.append(component.for_replies(of_rows, [own for _, own in chosen], places[rows]))
-        return self._with_components(bound)
-
-    def cost(self, replies: Floats, references: Floats) -> Floats:
-        """Return what all components cost together."""
-        units = super().cost(replies, references)
-        for component in self.components:
-            units = units + component.cost(replies, references)
-        return units
 
     def prepare(self, references: Sequence[References]) -> PreparedComponents:
         """Prepare every component; an item has the problem of its first component that has one."""
         self._require_judge()
-        prepared_components, problems = list[PreparedComponent](), dict[int, Problem]()
-        for place, component in enumerate(self.components):
-            chosen = _references_of(references, place)
-            prepared = component.prepare([own for _, own in chosen])
-            items = [item for item, _ in chosen]
-            for item, own in enumerate(references):
-                if isinstance(problem := own.components[place], Problem):
-                    problems.setdefault(item, problem)
-            for own_place, problem in prepared.problems.items():
-                problems.setdefault(items[own_place], problem)
-            prepared_components.append(PreparedComponent(prepared=prepared, places=_places_of(items, len(references))))
-        return PreparedComponents(
-            items=len(references),
-            problems=problems,
-            texts=[(_turns_of(of_item), of_item.texts) for of_item in references],
-            components=prepared_components,
-        )
+        components, problems = self.prepare_components(references), dict[int, Problem]()
+        for component in components:
+            problems = {**component.problems, **problems}
+        return PreparedComponents.of(references, problems, components)
 
     def statistics(
         self, replies: Sequence[str], prepared: Prepared, reply_places: Indexes, item_places: Indexes
@@ -162,22 +92,9 @@ class CombinedReplies(MeanMetric):
         rows = [row for row, (reply, item) in enumerate(pairs) if not self._is_dropped(prepared, item, replies[reply])]
         scores = np.full(len(pairs), np.nan)
         if rows:
-            values = self._values(replies, prepared, reply_places[rows], item_places[rows])
+            values = self.component_values(replies, prepared, reply_places[rows], item_places[rows])
             scores[rows] = judge.combine(values, [replies[pairs[row][0]] for row in rows])
         return self.rows(scores)
-
-    def _values(
-        self, replies: Sequence[str], prepared: PreparedComponents, reply_places: Indexes, item_places: Indexes
-    ) -> Floats:
-        """Return the values of the components (rows, components), NaN where there is none."""
-        values = np.full((len(item_places), len(self.components)), np.nan)
-        for column, (component, own) in enumerate(zip(self.components, prepared.components, strict=True)):
-            places = own.places[item_places]
-            rows = np.flatnonzero(places != _NO_PLACE)
-            if len(rows):
-                sums = component.statistics(replies, own.prepared, reply_places[rows], places[rows])
-                values[rows, column] = component.values(sums, Level.REPLY)
-        return np.where(np.isfinite(values), values, np.nan)
 
     def problem_of(self, reply: str, prepared: Prepared, item_place: int) -> Problem:
         """Return why a reply has no score: the judge was fitted to it, or a component has none."""
@@ -186,23 +103,11 @@ class CombinedReplies(MeanMetric):
             return FITTED_TO
         if (problem := prepared.problems.get(item_place)) is not None:
             return problem
-        first, item = np.zeros(1, np.int64), np.array([item_place], np.int64)
-        without = np.flatnonzero(np.isnan(self._values([reply], prepared, first, item)[0])).tolist()
-        if not without:
-            return self.undefined()
-        own = prepared.components[without[0]]
-        return self.components[without[0]].problem_of(reply, own.prepared, int(own.places[item_place]))
+        reasons = (self.component_problem(reply, prepared, item_place, place) for place in range(len(self.components)))
+        return next((problem for problem in reasons if problem is not None), self.undefined())
 
     def _is_dropped(self, prepared: PreparedComponents, item_place: int, reply: str) -> bool:
         return self.settings["seen"] == "drop" and self._require_judge().has_seen(*prepared.texts[item_place], reply)
-
-    def versions(self) -> Mapping[str, str]:
-        """Return the versions that each component names, by the number of the component."""
-        return {
-            f"{key}-{number}": version
-            for number, component in enumerate(self.components, start=1)
-            for key, version in component.versions().items()
-        }
 
     def remarks(self) -> tuple[str, ...]:
         """Return the remarks of the components, and a warning where rows that the judge was fitted to count."""
@@ -214,24 +119,3 @@ class CombinedReplies(MeanMetric):
         if self._judge is None:
             raise Usage(f"{self.model} was not opened: {self.info.name} cannot score without its judge")
         return self._judge
-
-
-def _references_of(references: Sequence[References], place: int) -> list[tuple[int, References]]:
-    """Return what the component in this place compares with, with the item's place, without items that lack it."""
-    return [
-        (item, chosen)
-        for item, of_item in enumerate(references)
-        if isinstance(chosen := of_item.components[place], References)
-    ]
-
-
-def _places_of(items: Sequence[int], count: int) -> Indexes:
-    """Return for every item its place among some of them."""
-    places = np.full(count, _NO_PLACE, np.int64)
-    places[list(items)] = np.arange(len(items))
-    return places
-
-
-def _turns_of(references: References) -> tuple[str, ...]:
-    joined = references.utterance or ""
-    return tuple(joined.split(_TURN_END)) if joined.strip() else ()

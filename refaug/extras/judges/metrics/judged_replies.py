@@ -12,15 +12,15 @@ name what answered. Empty replies are never sent: they get 0.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass, replace
-from typing import Final, Protocol
+from typing import Any, Final, Protocol, Self
 
 import numpy as np
 
 from refaug.core.errors import Usage
-from refaug.metrics.base import NO_UTTERANCE, Floats, Indexes, MeanMetric, Prepared, Problem, References
+from refaug.metrics.base import NO_UTTERANCE, Floats, Indexes, Prepared, Problem, References
 from refaug.metrics.metric_info import MetricInfo, Uses
+from refaug.metrics.models.model_scores import ModelMetric, PreparedParts
 
 _TURN_END: Final = "\x1e"  # the record separator, which is in no text that people write
 _USES: Final[Mapping[str, tuple[Uses, Uses | None]]] = {
@@ -48,6 +48,7 @@ class Judgement:
     samples: int = 0  # answers that count
     unusable: int = 0  # answers that do not
     problem: Problem | None = None
+    reasons: tuple[str, ...] = ()  # of the answers that count, where the rubric asks for them
 
 
 class EndpointJudge(Protocol):
@@ -67,15 +68,11 @@ class EndpointJudge(Protocol):
     def remarks(self) -> tuple[str, ...]:
         """Return warnings of what changes the meaning of the judgements so far."""
 
-
-@dataclass(frozen=True, kw_only=True)
-class PreparedQuestions(Prepared):
-    """The turns and the evidence of each item, or None where they are missing."""
-
-    contexts: Sequence[tuple[tuple[str, ...], tuple[tuple[str, float], ...]] | None]
+    def require_passport(self) -> None:
+        """Raise NotAllowed unless a passport says what the judge is worth."""
 
 
-class JudgedReplies(MeanMetric):
+class JudgedReplies(ModelMetric[EndpointJudge]):
     """The judgements of replies; without a judge there are none."""
 
     columns = ("total", "replies", "samples", "unusable")
@@ -88,42 +85,26 @@ class JudgedReplies(MeanMetric):
                 remedy="temperature=0.7, or samples=1",
             )
         uses, beside = _USES[settings["refs"]]
-        self.info = replace(info, uses=uses, beside=beside)
-        self.settings = dict(settings)
+        super().__init__(replace(info, uses=uses, beside=beside), settings)
         self.turns = int(settings["turns"])
-        self._judge: EndpointJudge | None = None
         self._judgements = dict[JudgeQuestion, Judgement]()
 
-    @property
-    def model(self) -> str:
-        """The name of the judge, as specifications and signatures write it."""
-        if not self.settings["model"]:
-            raise self.info.models[0].missing(self.info.name)
-        return self.settings["model"]
-
-    def with_judge(self, judge: EndpointJudge) -> JudgedReplies:
+    def with_judge(self, judge: EndpointJudge) -> Self:
         """Return the metric with this judge, which the signature names."""
-        copied = copy(self)
-        copied.settings = {**self.settings, **judge.settings}
-        copied._judge = judge  # noqa: SLF001
-        copied._judgements = {}  # noqa: SLF001
-        return copied
+        bound = self.bound(judge, judge.settings)
+        bound._judgements = {}  # noqa: SLF001
+        return bound
 
     def versions(self) -> Mapping[str, str]:
         """Return what full signatures say of the judge."""
-        return {} if self._judge is None else self._judge.details
+        return {} if self._source is None else self._source.details
 
-    def prepare(self, references: Sequence[References]) -> PreparedQuestions:
-        """Return the turns and the evidence of each item."""
-        self._require_judge()
-        contexts = [self._context(of_item) for of_item in references]
-        return PreparedQuestions(
-            items=len(contexts),
-            problems={place: NO_UTTERANCE for place, context in enumerate(contexts) if context is None},
-            contexts=contexts,
-        )
+    def part_of(self, references: References) -> Any:
+        """Return the turns and the evidence of an item."""
+        return self.context_of(references) or NO_UTTERANCE
 
-    def _context(self, references: References) -> tuple[tuple[str, ...], tuple[tuple[str, float], ...]] | None:
+    def context_of(self, references: References) -> tuple[tuple[str, ...], tuple[tuple[str, float], ...]] | None:
+        """Return the turns and the evidence that the judge sees of an item; None where it has no utterance."""
         joined = references.beside.utterance if references.beside is not None else references.utterance
         if not (joined or "").strip():
             return None
@@ -132,15 +113,13 @@ class JudgedReplies(MeanMetric):
         )
         return tuple((joined or "").split(_TURN_END)), tuple(pair for pair in evidence if pair[0].strip())
 
-    def for_replies(
-        self, replies: Sequence[str], references: Sequence[References], item_places: Indexes
-    ) -> JudgedReplies:
+    def for_replies(self, replies: Sequence[str], references: Sequence[References], item_places: Indexes) -> Self:
         """Return the metric with the judgements of these replies, all asked at once, item by item.
 
         So a budget that ends early leaves out items, and not the systems that come last.
         """
-        judge = self._require_judge()
-        contexts = [self._context(of_item) for of_item in references]
+        judge = self.require_source()
+        contexts = [self.context_of(of_item) for of_item in references]
         order = np.argsort(item_places, kind="stable").tolist()
         questions = dict.fromkeys(
             question
@@ -156,11 +135,11 @@ class JudgedReplies(MeanMetric):
         self, replies: Sequence[str], prepared: Prepared, reply_places: Indexes, item_places: Indexes
     ) -> Floats:
         """Return the score, a count, and the numbers of answers that count and do not."""
-        assert isinstance(prepared, PreparedQuestions)
-        self._require_judge()
+        assert isinstance(prepared, PreparedParts)
+        self.require_source()
         rows = np.full((len(item_places), len(self.columns)), np.nan)
         for row, (reply_place, item_place) in enumerate(zip(reply_places.tolist(), item_places.tolist(), strict=True)):
-            context = prepared.contexts[item_place]
+            context = prepared.parts[item_place]
             if context is None:
                 continue
             question = _question(replies[reply_place], context)
@@ -174,25 +153,26 @@ class JudgedReplies(MeanMetric):
 
     def problem_of(self, reply: str, prepared: Prepared, item_place: int) -> Problem:
         """Return why the reply has no score."""
-        assert isinstance(prepared, PreparedQuestions)
-        question = _question(reply, prepared.contexts[item_place])
+        assert isinstance(prepared, PreparedParts)
+        question = _question(reply, prepared.parts[item_place])
         judgement = None if question is None else self._judgements.get(question)
         if judgement is not None and judgement.problem is not None:
             return judgement.problem
         return prepared.problems.get(item_place) or NOT_JUDGED
 
+    def reasons(self, reply: str, references: References) -> list[dict[str, object]] | None:
+        """Return the reasons that the judge gave, where its rubric asks for them."""
+        question = _question(reply, self.context_of(references))
+        judgement = None if question is None else self._judgements.get(question)
+        return [{"reason": reason} for reason in judgement.reasons] or None if judgement is not None else None
+
     def undefined(self) -> Problem:
         """Return the meaning of a row without a score."""
         return NOT_JUDGED
 
-    def remarks(self) -> tuple[str, ...]:
-        """Return the judge's remarks."""
-        return () if self._judge is None else self._judge.remarks()
-
-    def _require_judge(self) -> EndpointJudge:
-        if self._judge is None:
-            raise self.info.models[0].missing(self.info.name)
-        return self._judge
+    def require_passport(self) -> None:
+        """Raise NotAllowed unless a passport says what the judge is worth."""
+        self.require_source().require_passport()
 
 
 def _question(

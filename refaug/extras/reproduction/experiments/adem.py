@@ -153,7 +153,7 @@ class _Run:
             gaps.append(f"no {WORD_VECTORS}: no ridge on word vectors")
         maker = LineMaker.of(encoders_of(chain), seeds=chain.settings.seeds, rater=chain.rater(), word_vectors=words)
         if maker.main.name == RANDOM:
-            gaps.append("no pre-trained encoder is named (--vhred): the controls stand on the first drawn one")
+            gaps.append("no pre-trained encoder is named (--vhred): the controls use the first drawn one")
         return cls(
             chain=chain,
             sets=own,

@@ -53,7 +53,7 @@ def in_set_section(maker: LineMaker, sets: Sequence[ProofSet], chain: Chain) -> 
     section = Section(
         title="Protocol B: folds of one set, the domain, systems and raters known",
         text=(
-            "The published figures stand on folds of this kind, of another set; settings are the published ones "
+            "The published figures are over folds of this kind, of another set; settings are the published ones "
             "(50 components, a penalty of .075), with no choice.",
             f"ADEM was {PUBLISHED}.",
         ),

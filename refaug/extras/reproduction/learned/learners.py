@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 
+from refaug.core.options.decoding import made_of
 from refaug.core.records import Reference
 from refaug.extras.judges.bindings import with_likelihoods
 from refaug.extras.reproduction.figures.correlations import Line
@@ -26,15 +27,14 @@ from refaug.metrics.base import Floats, Level, References
 from refaug.metrics.specification import Specification, build
 from refaug.metrics.statistics.correlation import partial_spearman
 from refaug.rater.adem.pretraining.build import VhredOrder, pretrain_vhred
-from refaug.rater.adem.pretraining.windows import WindowSettings
-from refaug.rater.adem.scorer.encoding import DialogueEncoder, VectorCache
-from refaug.rater.adem.scorer.fitting import fit_scorer
+from refaug.rater.adem.pretraining.dialogues import WindowSettings
+from refaug.rater.adem.scorer.fitting import DialogueEncoder, VectorCache, fit_scorer
 from refaug.rater.adem.scorer.rated_triples import Form, Indexes
 from refaug.rater.adem.scorer.settings import ScorerSettings
 from refaug.rater.adem.vhred.sizes import PRESETS, VhredConfig
 from refaug.rater.rating import Rater, RatingRequest
 from refaug.rater.training.loop import TrainConfig
-from refaug.scoring.home.networks import open_vhred, vhred_places
+from refaug.scoring.home.torch_networks import open_vhred, vhred_places
 
 COMPONENTS: Final = (10, 20, 50)
 PENALTIES: Final = (0.02, 0.075, 0.3)
@@ -187,15 +187,7 @@ def _drawn_encoder(chain: Chain, seed: int) -> DialogueEncoder:
     order = VhredOrder(
         name=chain.artefact_name(f"proof-random-{chain.settings.preset}-{seed}"),
         logs=chain.logs(chain.everyday),
-        model=VhredConfig(
-            embedding=sizes.embedding,
-            utterance=sizes.utterance,
-            context=sizes.context,
-            latent=sizes.latent,
-            decoder=sizes.decoder,
-            max_tokens=sizes.max_tokens,
-            cell="random",
-        ),
+        model=made_of(VhredConfig, sizes, cell="random"),
         training=TrainConfig(epochs=windows.rounds, seed=seed, threads=chain.settings.threads),
         windows=windows,
         pieces=sizes.pieces,

@@ -16,7 +16,7 @@ from refaug.extras.reproduction.learned.learners import AdemLearner, LengthLearn
 from refaug.extras.reproduction.learned.protocols import LearnedLine
 from refaug.extras.reproduction.learned.rated_rows import LearnedRows
 from refaug.metrics.base import Floats
-from refaug.rater.adem.scorer.encoding import VectorCache
+from refaug.rater.adem.scorer.fitting import VectorCache
 from refaug.rater.adem.scorer.rated_triples import Form
 from refaug.rater.adem.scorer.settings import ScorerSettings
 from refaug.rater.nn.checkpoint import NNRater

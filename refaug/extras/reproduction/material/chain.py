@@ -24,10 +24,16 @@ from refaug.core.query_engine import QueryEngine, scratch_in
 from refaug.core.records import Item
 from refaug.core.text.messages import HiddenFolders
 from refaug.core.text.normalisation import normalise
-from refaug.extras.reproduction.material.proof_logs import ENCODER, EVERYDAY, LogSelection, ProofLogs, ProofSettings
+from refaug.extras.reproduction.material.proof_logs import (
+    ENCODER,
+    EVERYDAY,
+    LogSelection,
+    ProofLogs,
+    ProofSettings,
+    StepTimes,
+)
 from refaug.extras.reproduction.material.rated_sets import NEAR, Mask, ProofSet, token_jaccard, word_sets
 from refaug.extras.reproduction.material.reference_kinds import Pool, ReplySample
-from refaug.extras.reproduction.material.step_times import StepTimes
 from refaug.indexer.building.build import build_index
 from refaug.indexer.building.order import IndexOrder
 from refaug.indexer.manifest import IndexManifest
@@ -44,20 +50,20 @@ from refaug.metrics.specification import build
 from refaug.operations.training import ENCODER as ENCODER_NETWORK
 from refaug.operations.training import LINEAR, OVER_ENCODERS, TrainRater
 from refaug.rater.nn.build import PRESETS, RaterOrder, train_rater
-from refaug.rater.nn.model import RaterConfig
+from refaug.rater.nn.sizes import RaterConfig
 from refaug.rater.rating import Rater
 from refaug.rater.ruber.build import PRESETS as RUBER_PRESETS
 from refaug.rater.ruber.build import RuberOrder, train_ruber
 from refaug.rater.ruber.network import RuberConfig
-from refaug.rater.stored_raters import train_any_rater
 from refaug.rater.training.examples import ExampleSettings
 from refaug.rater.training.loop import TrainConfig
 from refaug.rater.training.order import NetworkPreset
 from refaug.rater.training.pair_corpus import PairSettings
+from refaug.rater.trainings import train_any_rater
 from refaug.scoring.augmentation import augment
 from refaug.scoring.home.indexes import open_index, places_of
-from refaug.scoring.home.networks import open_rater, open_ruber, rater_places, ruber_places, with_rater
-from refaug.scoring.home.piece_vectors import learn_piece_vectors
+from refaug.scoring.home.networks import open_rater, rater_places, with_rater
+from refaug.scoring.home.torch_networks import learn_piece_vectors, open_ruber, ruber_places
 from refaug.scoring.items import item_json, read_items
 from refaug.scoring.metric_setup.model_metrics import ReplyRelevance, with_parts
 from refaug.scoring.metric_setup.model_registry import ModelRegistry

@@ -1,20 +1,22 @@
-"""The logs that the reproduction is made with: ingested whole or in part, under names that begin with `proof`."""
+"""The logs that the reproduction is made with, under names that begin with `proof`; and what its steps took."""
 
 from __future__ import annotations
 
 import gzip
 import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from time import perf_counter
 from typing import Final
 
 import orjson
 
 from refaug.core.errors import Conflict, NotFound, Usage
-from refaug.core.files import make_folder, sha256_of, write_aside
+from refaug.core.files import make_folder, read_json, sha256_of, write_aside, write_json
 from refaug.core.home import Settings
 from refaug.core.progress import Progress
-from refaug.extras.reproduction.material.step_times import StepTimes
 from refaug.logs.ingest.ingest import ingest
 from refaug.logs.ingest.order import IngestOrder
 from refaug.logs.manifest import MANIFEST, LogManifest
@@ -137,3 +139,35 @@ class ProofLogs:
                 if selection.contains(str(orjson.loads(line)["id"])):
                     written.write(line)
         return target
+
+
+# ── The seconds of the steps ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+class StepTimes:
+    """The artefacts in use, and the seconds that each step took."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path  # of the seconds of artefacts
+        self.seconds = dict[str, float]()  # of artefacts: when they were made; of other steps: in this run
+        self.artefacts = dict[str, str]()  # as signatures name them
+
+    def note_artefact(self, name: str, spec: str, began: float, *, is_new: bool) -> None:
+        """Note an artefact as signatures name it, and the seconds that it took to make."""
+        self.artefacts[name] = spec
+        seconds = dict(read_json(self._path)) if self._path.exists() else {}
+        if is_new:
+            seconds[spec] = round(perf_counter() - began, 1)
+            make_folder(self._path.parent)
+            write_json(self._path, seconds)
+        if spec in seconds:
+            self.seconds[name] = float(str(seconds[spec]))
+
+    @contextmanager
+    def measure(self, name: str) -> Iterator[None]:
+        """Add the seconds of the block to those of a step."""
+        began = perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] = round(self.seconds.get(name, 0.0) + perf_counter() - began, 1)

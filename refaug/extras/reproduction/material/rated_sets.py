@@ -164,7 +164,9 @@ def read_rated(path: Path) -> list[Item | BadItem]:
     try:
         released = set(_RELEASED) <= set(orjson.loads(first))
     except (orjson.JSONDecodeError, TypeError) as error:
-        raise BadInput(f"{path}, line 1 is no JSON object: {error}", remedy="a rated reply a line, or items") from error
+        raise BadInput(
+            f"{path}, line 1 is not a JSON object: {error}", remedy="a rated reply a line, or items"
+        ) from error
     return list(_parse_released(path)) if released else list(read_items(path, shown_name=str(path)))
 
 
@@ -209,7 +211,7 @@ def _parse_released(path: Path) -> Iterator[Item | BadItem]:
             scores = row.get("scores") or ([] if row.get("score") is None else [row["score"]])
             record["replies"][row["system"]], record["ratings"][row["system"]] = row["response"], scores
     for name, values in items.items():
-        yield _item(path, lines_of[name], name, values)
+        yield parse_item({"id": name, **values}, where=str(path), line=lines_of[name], fallback_id=name)
 
 
 def _row(path: Path, number: int, line: bytes) -> Mapping[str, Any]:
@@ -217,14 +219,10 @@ def _row(path: Path, number: int, line: bytes) -> Mapping[str, Any]:
         row: Mapping[str, Any] = orjson.loads(line)
         missing = [key for key in _RELEASED if key not in row]
     except (orjson.JSONDecodeError, TypeError) as error:
-        raise BadInput(f"{path}, line {number} is no JSON object: {error}", remedy="a rated reply a line") from error
+        raise BadInput(f"{path}, line {number} is not a JSON object: {error}", remedy="a rated reply a line") from error
     if missing:
         raise BadInput(f"{path}, line {number} has no {missing[0]!r}", remedy=f"every line has {', '.join(_RELEASED)}")
     return row
-
-
-def _item(path: Path, line: int, name: str, values: Mapping[str, Any]) -> Item | BadItem:
-    return parse_item({"id": name, **values}, where=str(path), line=line, fallback_id=name)
 
 
 # ── Near duplicates ───────────────────────────────────────────────────────────────────────────────────────────────────

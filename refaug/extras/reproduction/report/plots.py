@@ -181,16 +181,12 @@ def _draw_bar(axes: Axes, place: float, estimate: IntervalEstimate, colour: str)
 def _draw_curve(axes: Axes, x: Sequence[float], estimates: Sequence[IntervalEstimate], name: str, number: int) -> None:
     colour, marker = _COLOURS[number % len(_COLOURS)], _MARKERS[number % len(_MARKERS)]
     values, lows, highs = (
-        [_or_nan(end) for end in ends]
+        [math.nan if end is None else end for end in ends]
         for ends in zip(*((estimate.value, estimate.low, estimate.high) for estimate in estimates), strict=True)
     )
     axes.fill_between(x, lows, highs, color=colour, alpha=0.15, linewidth=0)
     axes.vlines(x, lows, highs, color=colour, alpha=0.4, linewidth=0.8)  # a band has no width at a place by itself
     axes.plot(x, values, color=colour, marker=marker, markersize=4, linewidth=1.4, label=_legend_text(name))
-
-
-def _or_nan(number: float | None) -> float:
-    return math.nan if number is None else number
 
 
 def _set_ticks(axes: Axes, x: Sequence[float]) -> None:

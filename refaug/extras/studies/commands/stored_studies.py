@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -97,7 +97,7 @@ def list_command(context: typer.Context, as_json: JsonFlag = False) -> None:
     with _stores(context) as studies:
         listed = studies.all()
     if as_json:
-        print_json({"studies": [_facts(study) for study in listed]})
+        print_json({"studies": [study.facts() for study in listed]})
         return
     rows = [(study.name, study.protocol.kind.value, study.state, study.created[:10]) for study in listed]
     print_table("studies", ("name", "kind", "state", "made"), rows)
@@ -118,7 +118,7 @@ def show_command(
     with open_database(context.obj) as database, _stores(context) as studies:
         stored = studies.get(study)
         slots = study_slots(database, stored)
-        facts = {**_facts(stored), "amendments": studies.amendments(stored), "bots": slots}
+        facts = {**stored.facts(), "amendments": studies.amendments(stored), "bots": slots}
     if protocol_only:
         print_json(dict(stored.protocol.fields))
         return
@@ -245,22 +245,8 @@ def erase_command(context: typer.Context, study: StudyArgument, code: CodeArgume
     print_line(f"participant {code} is erased; compute reports anew")
 
 
-def _facts(study: StoredStudy) -> dict[str, object]:
-    return {
-        "id": study.id,
-        "name": study.name,
-        "kind": study.protocol.kind.value,
-        "state": study.state,
-        "protocol_sha256": study.protocol_sha256,
-        "created": study.created,
-        "opened": study.opened,
-        "closed": study.closed,
-    }
-
-
 def _print_study(study: StoredStudy, *, as_json: bool, what: str) -> None:
     if as_json:
-        facts: Mapping[str, Any] = _facts(study)
-        print_json(dict(facts))
+        print_json(study.facts())
         return
     print_line(f"study {study.name} ({study.protocol.kind}): {what}, protocol {study.protocol_sha256[:12]}")

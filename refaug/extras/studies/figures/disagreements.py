@@ -26,7 +26,6 @@ from refaug.extras.studies.questions import (
 )
 from refaug.extras.studies.records import Answer, StudyTask, TaskSideName, TurnRole
 from refaug.metrics.statistics.annotator_agreement import Alpha, Kappa, kappa, krippendorff_alpha
-from refaug.metrics.statistics.correlation import holm
 from refaug.metrics.statistics.pairwise import (
     BradleyTerry,
     PairOutcome,
@@ -38,7 +37,7 @@ from refaug.metrics.statistics.pairwise import (
     pair_outcome,
     wilson,
 )
-from refaug.metrics.statistics.resampling import Floats
+from refaug.metrics.statistics.resampling import Floats, holm
 
 # ── How far participants agree: over things that several of them judged, or else over bots ────────────────────────────
 #

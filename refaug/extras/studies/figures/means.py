@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from refaug.extras.studies.questions import RatingRow
-from refaug.metrics.statistics.correlation import holm
-from refaug.metrics.statistics.resampling import Floats, check_resampling, count_blocks
+from refaug.metrics.statistics.resampling import Floats, check_resampling, count_blocks, holm
 
 
 @dataclass(frozen=True, kw_only=True)

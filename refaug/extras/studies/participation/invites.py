@@ -295,17 +295,17 @@ def is_resume_token(token: str) -> bool:
 
 
 def _store_secret(connection: Connection, table: Table, secret: str, participant: str, *, most: int) -> None:
-    """Store the hash of what opens a participant's state; of more than so many, the oldest go."""
+    """Store the hash of what opens a participant's state; of more than so many, the oldest others go."""
     columns = table.c
-    connection.execute(insert(table).values(hash=_hash(secret), participant=participant, created=time_text()))
-    newest = (
+    others = (
         select(columns.hash)
         .where(columns.participant == participant)
         .order_by(columns.created.desc(), columns.hash)
-        .limit(most)
+        .limit(most - 1)  # whatever their times say: a clock may have gone back
     )
-    hashes = connection.execute(newest).scalars().all()
-    connection.execute(delete(table).where(columns.participant == participant, columns.hash.not_in(hashes)))
+    kept = connection.execute(others).scalars().all()
+    connection.execute(delete(table).where(columns.participant == participant, columns.hash.not_in(kept)))
+    connection.execute(insert(table).values(hash=_hash(secret), participant=participant, created=time_text()))
 
 
 def _new_resume_token(connection: Connection, participant: str) -> str:

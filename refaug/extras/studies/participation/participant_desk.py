@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from sqlalchemy import Connection
@@ -12,6 +13,7 @@ from refaug.core.records import json_form
 from refaug.extras.studies.participation import participant_acts
 from refaug.extras.studies.participation.erasure import clean_storage, erase_rows
 from refaug.extras.studies.participation.invites import take_place
+from refaug.extras.studies.participation.participant_acts import ActionOutcome, ActionWork, ParticipantAction
 from refaug.extras.studies.participation.study_figures import study_counts
 from refaug.extras.studies.participation.study_records import study_records
 from refaug.extras.studies.participation.study_store import Attendance, StoredStudy, attendance
@@ -47,40 +49,34 @@ class ParticipantDesk:
     def consent(
         self,
         participant: str,
-        action: participant_acts.ParticipantAction,
+        action: ParticipantAction,
         *,
         sha256: str,
         agree: bool,
         screening: Mapping[str, Any],
     ) -> Mapping[str, Any]:
         """Store consent and screening."""
-
-        def work(connection: Connection, attending: Attendance) -> participant_acts.ActionOutcome:
-            return participant_acts.give_consent(connection, attending, sha256=sha256, agree=agree, screening=screening)
-
+        work = partial(participant_acts.give_consent, sha256=sha256, agree=agree, screening=screening)
         return self._run(participant, action, work)
 
     def training(
-        self, participant: str, action: participant_acts.ParticipantAction, *, item: str, answers: Mapping[str, Any]
+        self, participant: str, action: ParticipantAction, *, item: str, answers: Mapping[str, Any]
     ) -> Mapping[str, Any]:
         """Compare the answers to an item of the training."""
-
-        def work(connection: Connection, attending: Attendance) -> participant_acts.ActionOutcome:
-            return participant_acts.answer_training(connection, attending, item=item, answers=answers)
-
+        work = partial(participant_acts.answer_training, item=item, answers=answers)
         return self._answer(participant, action, work)
 
-    def next_task(self, participant: str, action: participant_acts.ParticipantAction) -> Mapping[str, Any]:
+    def next_task(self, participant: str, action: ParticipantAction) -> Mapping[str, Any]:
         """Give out the next task; the current one stays where there is one."""
 
-        def work(connection: Connection, attending: Attendance) -> participant_acts.ActionOutcome:
+        def work(connection: Connection, attending: Attendance) -> ActionOutcome:
             participant_acts.require_state(attending, "active")
             current = current_task(connection, participant)
             if current is not None:
-                return participant_acts.ActionOutcome(done={"task": current.id})
+                return ActionOutcome(done={"task": current.id})
             if not attending.study.gives_tasks:
                 raise Conflict("this study gives out no tasks now", remedy="come again later")
-            return participant_acts.ActionOutcome(done={"task": give_next_task(connection, attending)})
+            return ActionOutcome(done={"task": give_next_task(connection, attending)})
 
         return self._run(participant, action, work)
 
@@ -94,33 +90,31 @@ class ParticipantDesk:
             return task.id if task is not None and chat_turns.is_asking(connection, task.id) else None
 
     def message(
-        self, participant: str, action: participant_acts.ParticipantAction, task: str, *, n: int, text: str
+        self, participant: str, action: ParticipantAction, task: str, *, n: int, text: str
     ) -> Mapping[str, Any]:
         """Store a message, and the replies to it as asked for."""
 
-        def work(connection: Connection, attending: Attendance) -> participant_acts.ActionOutcome:
+        def work(connection: Connection, attending: Attendance) -> ActionOutcome:
             row = task_acts.own_current_task(connection, attending, task)
             _require_chat(attending)
             sides = chat_turns.add_message(connection, attending, row, n, text, holder=self._holder)
-            return participant_acts.ActionOutcome(done={"task": task, "n": n, "asked": sides})
+            return ActionOutcome(done={"task": task, "n": n, "asked": sides})
 
         return self._answer(participant, action, work)
 
-    def ask_again(self, participant: str, action: participant_acts.ParticipantAction, task: str) -> Mapping[str, Any]:
+    def ask_again(self, participant: str, action: ParticipantAction, task: str) -> Mapping[str, Any]:
         """Let the failed replies of a task be asked for again."""
 
-        def work(connection: Connection, attending: Attendance) -> participant_acts.ActionOutcome:
+        def work(connection: Connection, attending: Attendance) -> ActionOutcome:
             row = task_acts.own_current_task(connection, attending, task)
-            return participant_acts.ActionOutcome(
-                done={"task": task, "asked_again": chat_turns.ask_failed_again(connection, row)}
-            )
+            return ActionOutcome(done={"task": task, "asked_again": chat_turns.ask_failed_again(connection, row)})
 
         return self._run(participant, action, work)
 
     def vote(
         self,
         participant: str,
-        action: participant_acts.ParticipantAction,
+        action: ParticipantAction,
         task: str,
         *,
         side: str | None,
@@ -129,17 +123,17 @@ class ParticipantDesk:
     ) -> Mapping[str, Any]:
         """Store a vote on a reply; 0 takes it back."""
 
-        def work(connection: Connection, attending: Attendance) -> participant_acts.ActionOutcome:
+        def work(connection: Connection, attending: Attendance) -> ActionOutcome:
             row = task_acts.own_current_task(connection, attending, task)
             undo = task_acts.store_vote(connection, attending, row, side=side, n=n, vote=vote)
-            return participant_acts.ActionOutcome(done={"task": task, "n": n, "vote": vote}, undo=undo)
+            return ActionOutcome(done={"task": task, "n": n, "vote": vote}, undo=undo)
 
         return self._run(participant, action, work)
 
     def answers(
         self,
         participant: str,
-        action: participant_acts.ParticipantAction,
+        action: ParticipantAction,
         task: str,
         answers: Mapping[str, Any],
         *,
@@ -148,45 +142,43 @@ class ParticipantDesk:
     ) -> Mapping[str, Any]:
         """Store answers as a draft."""
 
-        def work(connection: Connection, attending: Attendance) -> participant_acts.ActionOutcome:
+        def work(connection: Connection, attending: Attendance) -> ActionOutcome:
             row = task_acts.own_current_task(connection, attending, task)
             undo = task_acts.store_answers(connection, attending, row, answers, side=side, turn=turn)
-            return participant_acts.ActionOutcome(done={"task": task, "stored": sorted(answers)}, undo=undo)
+            return ActionOutcome(done={"task": task, "stored": sorted(answers)}, undo=undo)
 
         return self._answer(participant, action, work)
 
-    def finish(self, participant: str, action: participant_acts.ParticipantAction, task: str) -> Mapping[str, Any]:
+    def finish(self, participant: str, action: ParticipantAction, task: str) -> Mapping[str, Any]:
         """Finish a task; the study closes by itself where its stop rule says so."""
         studies = list[StoredStudy]()
 
-        def work(connection: Connection, attending: Attendance) -> participant_acts.ActionOutcome:
+        def work(connection: Connection, attending: Attendance) -> ActionOutcome:
             studies.append(attending.study)
             row = task_acts.own_current_task(connection, attending, task)
             undo = task_acts.finish_task(connection, attending, row)
-            return participant_acts.ActionOutcome(done={"task": task, "finished": True}, undo=undo)
+            return ActionOutcome(done={"task": task, "finished": True}, undo=undo)
 
         done = self._run(participant, action, work)
         # Where the action came before, a server may have died between it and this look.
         self._stop_if_complete(studies[0] if studies else self._study_of(participant))
         return done
 
-    def skip(
-        self, participant: str, action: participant_acts.ParticipantAction, task: str, reason: str
-    ) -> Mapping[str, Any]:
+    def skip(self, participant: str, action: ParticipantAction, task: str, reason: str) -> Mapping[str, Any]:
         """Leave a task out."""
 
-        def work(connection: Connection, attending: Attendance) -> participant_acts.ActionOutcome:
+        def work(connection: Connection, attending: Attendance) -> ActionOutcome:
             row = task_acts.own_current_task(connection, attending, task)
             task_acts.skip_task(connection, attending, row, reason)
-            return participant_acts.ActionOutcome(done={"task": task, "skipped": True})
+            return ActionOutcome(done={"task": task, "skipped": True})
 
         return self._run(participant, action, work)
 
-    def undo(self, participant: str, action: participant_acts.ParticipantAction) -> Mapping[str, Any]:
+    def undo(self, participant: str, action: ParticipantAction) -> Mapping[str, Any]:
         """Take back the last vote, answer or end of a task."""
         return self._run(participant, action, participant_acts.undo_last_action)
 
-    def withdraw(self, participant: str, action: participant_acts.ParticipantAction) -> Mapping[str, Any]:
+    def withdraw(self, participant: str, action: ParticipantAction) -> Mapping[str, Any]:
         """Take all texts and answers of the participant away, and keep the fact; a second time changes nothing."""
         with self._database.writing() as connection:
             attending = attendance(connection, participant, locks=True)
@@ -219,23 +211,15 @@ class ParticipantDesk:
             ],
         }
 
-    def _run(
-        self, participant: str, action: participant_acts.ParticipantAction, work: participant_acts.ActionWork
-    ) -> Mapping[str, Any]:
+    def _run(self, participant: str, action: ParticipantAction, work: ActionWork) -> Mapping[str, Any]:
         return participant_acts.run_action(self._database, participant, action, work)
 
-    def _answer(
-        self, participant: str, action: participant_acts.ParticipantAction, work: participant_acts.ActionWork
-    ) -> Mapping[str, Any]:
+    def _answer(self, participant: str, action: ParticipantAction, work: ActionWork) -> Mapping[str, Any]:
         """Run an action by which a participant takes a place, if it is the first; without one nothing is stored."""
 
-        def with_place(connection: Connection, attending: Attendance) -> participant_acts.ActionOutcome:
+        def with_place(connection: Connection, attending: Attendance) -> ActionOutcome:
             reason = take_place(connection, attending)
-            return (
-                work(connection, attending)
-                if reason is None
-                else participant_acts.ActionOutcome(done={"let_in": False})
-            )
+            return work(connection, attending) if reason is None else ActionOutcome(done={"let_in": False})
 
         return self._run(participant, action, with_place)
 

@@ -110,7 +110,7 @@ def keys_of(content: bytes) -> dict[str, RsaKey]:
         }
     except (ValueError, KeyError, TypeError, AttributeError):
         raise Usage(
-            "REFAUG_RECRUITER_KEYS names no JSON Web Key Set",
+            "REFAUG_RECRUITER_KEYS does not name a JSON Web Key Set",
             remedy='{"keys": [{"kty": "RSA", "kid": …, "n": …, "e": …}]}',
         ) from None
     for name, key in keys.items():
@@ -152,9 +152,9 @@ class SignedLinks:
             head, body, signature = (_bytes(part) for part in parts)
             header, claims = orjson.loads(head), orjson.loads(body)
         except ValueError:
-            raise UnsignedLink("its token is no JSON Web Token") from None
+            raise UnsignedLink("its token is not a JSON Web Token") from None
         if not isinstance(header, dict) or not isinstance(claims, dict) or "crit" in header:
-            raise UnsignedLink("its token is no JSON Web Token that can be used")
+            raise UnsignedLink("its token is not a JSON Web Token that can be used")
         if header.get("alg") != "RS256":
             raise UnsignedLink(f"its token is signed by {str(header.get('alg'))[:20]!r}, and RS256 is expected")
         key = self._keys.find(str(header.get("kid", "")))

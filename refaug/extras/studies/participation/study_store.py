@@ -20,6 +20,7 @@ from refaug.bots.stored.specification import StoredBot
 from refaug.core.errors import BadInput, Conflict, NotFound
 from refaug.core.files import require_name
 from refaug.core.memory import BoundedCache
+from refaug.core.options.decoding import made_of
 from refaug.extras.studies.assignment import PlannedTask
 from refaug.extras.studies.participation.tables import (
     STUDIES,
@@ -66,17 +67,12 @@ class StoredStudy:
     @classmethod
     def of(cls, row: Row[Any]) -> Self:
         """Return the study of a row."""
-        return cls(
-            id=row.id,
-            name=row.name,
-            state=row.state,
-            protocol=stored_protocol(row.protocol_sha256, row.protocol),
-            protocol_sha256=row.protocol_sha256,
-            secret=row.secret,
-            created=row.created,
-            opened=row.opened,
-            closed=row.closed,
-        )
+        return made_of(cls, row, protocol=stored_protocol(row.protocol_sha256, row.protocol))
+
+    def facts(self) -> dict[str, object]:
+        """Return what commands and answers say of it."""
+        facts = {name: getattr(self, name) for name in ("state", "protocol_sha256", "created", "opened", "closed")}
+        return {"id": self.id, "name": self.name, "kind": self.protocol.kind.value, **facts}
 
     @property
     def is_pilot(self) -> bool:

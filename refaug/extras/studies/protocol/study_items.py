@@ -23,33 +23,21 @@ import orjson
 from refaug.core.errors import BadInput
 from refaug.extras.studies.protocol.study_form import StudyFields
 from refaug.extras.studies.records import StudyKind
+from refaug.tables.item_fields import ITEM_FIELDS
 
 MOST_ITEMS: Final = 100_000
 MOST_UNITS: Final = 500_000
 _MOST_TURNS: Final = 1_000
 _MOST_TEXT: Final = 100_000
 _MOST_REPLIES: Final = 200
+_OF_SEARCHES: Final = ("excluded", "excluded_references", "note")  # which participants are not shown
 _FIELDS: Final[Mapping[StudyKind, tuple[str, ...]]] = {
     StudyKind.RATE_DIALOGUE: ("id", "turns", "bot"),
     StudyKind.LABEL_TURNS: ("id", "turns", "bot"),
     StudyKind.PAIR_DIALOGUE: ("id", "turns", "bot", "dialogues"),
     StudyKind.RATE_REPLY: ("id", "turns", "utterance", "replies"),
     StudyKind.PAIR_REPLY: ("id", "turns", "utterance", "replies"),
-    StudyKind.RATE_REFERENCE: (
-        "id",
-        "turns",
-        "utterance",
-        "references",
-        "replies",
-        "ratings",
-        "scale",
-        "dialogue",
-        "time",
-        "exclude",
-        "provenance",
-        "reply_provenance",
-        "reply_ms",
-    ),
+    StudyKind.RATE_REFERENCE: tuple(name for name in ITEM_FIELDS if name not in _OF_SEARCHES),
 }
 
 

@@ -137,7 +137,7 @@ def _object(response: httpx2.Response) -> Mapping[str, Any]:
     except ValueError:
         content = None
     if not isinstance(content, dict):
-        raise BadInput(f"{response.url.host} answers no JSON", remedy="the address of a refaug server")
+        raise BadInput(f"{response.url.host} does not answer with JSON", remedy="the address of a refaug server")
     return content
 
 

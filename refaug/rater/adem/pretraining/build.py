@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple, Unpack
 
 import numpy as np
 import torch
@@ -16,22 +16,23 @@ from refaug.core.progress import Progress
 from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from refaug.rater.adem.pretraining.dialogues import (
     CodedDialogues,
+    DialogueWindows,
     ExcludedTexts,
+    WindowBatch,
+    WindowSettings,
     code_dialogues,
     open_dialogues,
     require_dialogues,
 )
-from refaug.rater.adem.pretraining.windows import DialogueWindows, WindowBatch, WindowSettings
 from refaug.rater.adem.vhred.artefact import KIND, piece_log_likelihoods, save_vhred
 from refaug.rater.adem.vhred.encoder import Turns
 from refaug.rater.adem.vhred.network import VhredNetwork, divergence, new_vhred
 from refaug.rater.adem.vhred.sizes import VhredConfig
 from refaug.rater.language_coverage import Coverage
+from refaug.rater.network_folder import TrainingPlaces
 from refaug.rater.training.loop import (
     VALIDATION_EPOCH,
     BatchResult,
-    OnEpoch,
-    OnNow,
     TrainingCourse,
     ValidationScores,
     mixed_precision,
@@ -41,9 +42,9 @@ from refaug.rater.training.order import (
     PreparedVersion,
     TrainedVersion,
     Training,
+    TrainingKeywords,
     TrainingLogs,
     TrainingOrder,
-    TrainingPlaces,
     train_network,
 )
 
@@ -255,17 +256,12 @@ class VhredOrder(TrainingOrder):
 
     @classmethod
     def read_settings(cls, written: Mapping[str, Any]) -> dict[str, object]:
-        """Return the sizes of the network, the windows, and the excluded files."""
-        return {
-            "model": VhredConfig(**written["model"]),
-            "windows": WindowSettings(**written["windows"]),
-            "exclude": tuple(ExcludedFile(**each) for each in written["exclude"]),
-        }
+        """Return the excluded files."""
+        return {"exclude": tuple(ExcludedFile(**each) for each in written["exclude"])}
 
-    def own_inputs(self, sources: TrainingLogs) -> dict[str, object]:  # noqa: ARG002
+    def own_inputs(self, sources: TrainingLogs) -> dict[str, object]:
         """Return its settings; of excluded files the content, not the place."""
-        excluded = [each.sha256 for each in self.exclude]
-        return {"model": asdict(self.model), **_settings(self), "exclude": excluded}
+        return {**super().own_inputs(sources), "exclude": [each.sha256 for each in self.exclude]}
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -282,11 +278,9 @@ def pretrain_vhred(
     places: TrainingPlaces,
     order: VhredOrder,
     progress: Progress,
-    on_now: OnNow = lambda _now: None,
-    on_epoch: OnEpoch = lambda _figures: None,
     *,
     read_excluded: ReadExcluded = lambda _files: ExcludedTexts.none(),
-    again: bool = False,
+    **told: Unpack[TrainingKeywords],
 ) -> TrainedVersion:
     """Learn the pieces, read the dialogues, train, measure and publish; resume an interrupted run.
 
@@ -307,7 +301,7 @@ def pretrain_vhred(
             coverage = Coverage.read(training.stages.facts("dialogues")["coverage"])
         return training.version(save_vhred, network, tokenizer, report, coverage=coverage, **_settings(order))
 
-    return train_network(places, order, progress, train, again=again, on_now=on_now, on_epoch=on_epoch)
+    return train_network(places, order, progress, train, **told)
 
 
 def _settings(order: VhredOrder) -> dict[str, object]:

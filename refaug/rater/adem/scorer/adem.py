@@ -20,11 +20,10 @@ from refaug.core.errors import Corrupt, Usage
 from refaug.core.files import make_folder, read_json, write_aside, write_json
 from refaug.core.text.normalisation import normalise, normalised_words
 from refaug.rater.adem.scorer.bilinear import Bilinear
-from refaug.rater.adem.scorer.encoding import DialogueEncoder, VectorCache
-from refaug.rater.adem.scorer.fitting import PrincipalComponents, Scorer
+from refaug.rater.adem.scorer.fitting import DialogueEncoder, PrincipalComponents, Scorer, VectorCache
 from refaug.rater.adem.scorer.rated_triples import LEAST, MOST, Floats, Form, Triple
 from refaug.rater.adem.scorer.settings import STATES, State
-from refaug.rater.network_folder import read_tensors, write_tensors
+from refaug.rater.torch_networks import read_tensors, write_tensors
 
 # ── The texts that a scorer was fitted to, as hashes: a guard against scoring a judge on its own training rows ────────
 #

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from threading import Lock
 from typing import Final, NamedTuple, Self, Unpack
@@ -16,11 +15,11 @@ from torch import Tensor, nn
 from refaug.core.errors import BadInput, Usage
 from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from refaug.rater.adem.vhred.encoder import DialogueBatch, DialogueStates, Numbers, Turns, batch_dialogues
-from refaug.rater.adem.vhred.generation_settings import GenerationSettings
 from refaug.rater.adem.vhred.network import VhredNetwork, pack_turns
-from refaug.rater.adem.vhred.sizes import STATES, State, VhredConfig
+from refaug.rater.adem.vhred.sizes import STATES, GenerationSettings, State, VhredConfig
 from refaug.rater.language_coverage import Coverage, unfamiliar
-from refaug.rater.network_folder import SavedFacts, StoredNetwork, open_network, read_network_manifest, write_network
+from refaug.rater.network_folder import NetworkFiles
+from refaug.rater.rating import OpenedFacts
 
 # ── Likelihoods of replies: log p of every piece of a reply, given a context or given nothing ─────────────────────────
 #
@@ -281,29 +280,17 @@ class Vhred:
         tokenizer: SentencePieceTokenizer,
         *,
         vhred_id: str = "",
-        languages: Sequence[str] = (),
-        usual: Coverage | None = None,
-        spec: str = "",
-        threads: int = 1,
+        **facts: Unpack[OpenedFacts],
     ) -> None:
-        self.network, self.tokenizer, self.id, self.spec = network.eval(), tokenizer, vhred_id, spec
-        self.languages, self._usual = tuple(languages), usual or Coverage()
-        self._threads, self.lock = threads, Lock()
+        self.network, self.tokenizer, self.id = network.eval(), tokenizer, vhred_id
+        self.languages, self._usual = tuple(facts.get("languages", ())), facts.get("usual") or Coverage()
+        self.spec, self._threads, self.lock = facts.get("spec", ""), facts.get("threads", 1), Lock()
 
     @classmethod
     def open(cls, folder: Path, *, spec: str = "", threads: int = 1) -> Self:
         """Load a vhred; refuse files that were altered after saving."""
-        stored = read_vhred_manifest(folder)
-        network, tokenizer = open_network(folder, KIND, stored, lambda: VhredNetwork(stored.config))
-        return cls(
-            network,
-            tokenizer,
-            vhred_id=stored.id,
-            languages=stored.languages,
-            usual=stored.coverage,
-            spec=spec,
-            threads=threads,
-        )
+        network, tokenizer, stored = FILES.open(folder)
+        return cls(network, tokenizer, vhred_id=stored.id, **stored.opened(spec, threads))
 
     @property
     def config(self) -> VhredConfig:
@@ -388,16 +375,7 @@ class Vhred:
 # On disk
 
 
-StoredVhred = StoredNetwork[VhredConfig]
-
-
-def save_vhred(
-    folder: Path, network: VhredNetwork, tokenizer: SentencePieceTokenizer, **facts: Unpack[SavedFacts]
-) -> str:
-    """Write a vhred's folder and return the vhred's id."""
-    return write_network(folder, KIND, network, tokenizer, settings={"config": asdict(network.config)}, **facts)
-
-
-def read_vhred_manifest(folder: Path) -> StoredVhred:
-    """Read a vhred's manifest; raise Corrupt if the folder holds something else."""
-    return read_network_manifest(folder, KIND, VhredConfig)
+FILES: Final = NetworkFiles[VhredConfig, VhredNetwork](
+    kind=KIND, config=VhredConfig, module="refaug.rater.adem.vhred.network:VhredNetwork"
+)
+save_vhred, read_vhred_manifest = FILES.save, FILES.read

@@ -19,7 +19,7 @@ from refaug.core.artefacts.versions import observing_changes
 from refaug.core.home import Settings
 from refaug.core.installation import load
 from refaug.core.progress import Progress
-from refaug.service.evaluations.expiry import remove_expired
+from refaug.service.evaluations.evaluation_store import remove_expired
 from refaug.service.jobs.audited_jobs import JobActs
 from refaug.service.jobs.job_order import parse_order
 from refaug.service.jobs.kinds.job_context import JobContext, as_json, remove_old_jobs

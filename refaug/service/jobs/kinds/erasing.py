@@ -24,8 +24,7 @@ from refaug.logs.store import StoredLog
 from refaug.operations.logs import Erase
 from refaug.scoring.home.indexes import places_of
 from refaug.scoring.items import BadItem
-from refaug.scoring.reference_sets.reference_set import ReferenceSet
-from refaug.scoring.reference_sets.set_manifest import SetDescription
+from refaug.scoring.reference_sets.reference_set import ReferenceSet, SetDescription
 from refaug.scoring.reference_sets.set_store import ReferenceSets
 from refaug.service.jobs.inbox import Inbox
 from refaug.service.jobs.kinds.job_context import JobContext, as_json

@@ -18,10 +18,10 @@ from refaug.indexer.manifest import IndexManifest
 from refaug.indexer.search.exact_check import check_index
 from refaug.indexer.search.index import ReferenceIndex
 from refaug.indexer.search.search_settings import SearchSettings
-from refaug.indexer.vectors.encoder_vectors import encode_index
 from refaug.logs.store import StoredLog
 from refaug.operations.indexes import BuildIndex, CompactIndex, EncodeIndex, RemoveVersions, UpdateIndex
 from refaug.scoring.home.indexes import places_of
+from refaug.scoring.home.kept_states import keep_vectors
 from refaug.scoring.home.stored_artefacts import stored_artefacts
 from refaug.scoring.reference_sets.set_store import pinned_versions
 from refaug.service.jobs.clusters import connected
@@ -244,8 +244,8 @@ def built_facts(built: IndexBuild) -> dict[str, Any]:
 
 def encode_job(order: EncodeIndex, context: JobContext) -> Mapping[str, Any]:
     """Encode the texts of an index, and keep their vectors."""
-    threads = context.threads(order.threads)
-    return asdict(encode_index(places_of(context.home), order.index, order.encoder, context.progress, threads=threads))
+    threads, progress = context.threads(order.threads), context.progress
+    return asdict(keep_vectors(context.home, order.index, order.encoder, order.rater, progress, threads=threads))
 
 
 # ── Old versions ──────────────────────────────────────────────────────────────────────────────────────────────────────

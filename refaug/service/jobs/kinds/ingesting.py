@@ -7,7 +7,8 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from refaug.core.processes.worker_processes import MOST_WORKERS
-from refaug.logs.ingest.ingest import IngestReport, ingest
+from refaug.logs.ingest.ingest import ingest
+from refaug.logs.ingest.order import IngestReport
 from refaug.logs.manifest import MANIFEST, LogManifest
 from refaug.logs.reading.sources import Source
 from refaug.operations.logs import CleaningOptions, IngestLog, RunNight

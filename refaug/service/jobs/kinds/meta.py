@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
-from refaug.agreement.meta import agreement, default_metrics
+from refaug.agreement.meta import agreement
 from refaug.agreement.records import ComparedMetric, RatedItems, choose_metrics
 from refaug.core.errors import BadInput, Usage
 from refaug.core.records import Item
@@ -25,13 +25,11 @@ from refaug.service.jobs.kinds.job_context import JobContext
 from refaug.service.jobs.kinds.result_files import job_models, store_agreement
 from refaug.service.jobs.kinds.sources import ReplyLimit, named_file, resolve_metric_files
 
-_WEIGHTED: Final = "upsilon-bleu"  # what references are found for, where no metric is named
-
 
 def meta_job(order: MeasureAgreement, context: JobContext) -> Mapping[str, Any]:
     """Return what `refaug agreement --json` prints, and keep it with its tables and plots as an evaluation."""
     if (preset := find_preset(order.settings.preset)) is not None:
-        preset.require_effect(order.metrics or (preset.metrics[:1] if order.index is not None else ()))
+        preset.require_effect(order.metrics_named())
     allowed_cluster(order.on, context.serve)
     metric_requests.refuse_judge(order.require_models(context.home, order.metrics_named()))
     _require_allowed(order, context)
@@ -39,10 +37,9 @@ def meta_job(order: MeasureAgreement, context: JobContext) -> Mapping[str, Any]:
     context.progress.stage("read")
     limit = ReplyLimit(context.serve.evaluation_replies)
     sets = {name: _items(file, order, context, limit) for name, file in files.items()}
-    specifications = order.metrics or default_metrics(item for items in sets.values() for item in items)
+    specifications = order.metrics_for(item for items in sets.values() for item in items)
     provenance, augmenting, based = Provenance(), None, None
     if order.index is not None:
-        specifications = order.metrics or [_WEIGHTED, *specifications]
         augmenting = order.settings
         sets, provenance = _with_references(order, order.index, sets, augmenting, context)
         based = metric_requests.baseline_setter(

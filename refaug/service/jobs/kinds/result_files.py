@@ -13,8 +13,7 @@ from refaug.agreement.report.report import as_csv, as_latex, write_report
 from refaug.core.files import write_aside
 from refaug.core.installation import missing_part
 from refaug.operations.agreement import MeasureAgreement
-from refaug.operations.score import Score
-from refaug.operations.scoring_options import ReferenceOptions
+from refaug.operations.scoring_options import ReferenceOptions, Score
 from refaug.scoring.metric_setup.model_registry import ModelRegistry
 from refaug.scoring.score_tables import latex_table
 from refaug.scoring.score_views.score_view import write_view

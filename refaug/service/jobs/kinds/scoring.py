@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from refaug.core.errors import BadInput
 from refaug.core.records import Item
-from refaug.operations.score import Score
+from refaug.operations.scoring_options import Score
 from refaug.scoring.evaluate import evaluate
 from refaug.scoring.item_files import ItemFiles
 from refaug.scoring.items import BadItem

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from refaug.agreement.rater_report.page import training_images
 from refaug.core.files import read_json
 from refaug.indexer.vectors.training import train_vectors
 from refaug.operations.train_vectors import TrainVectors
 from refaug.operations.training import TrainRater
-from refaug.rater.stored_raters import train_any_rater
-from refaug.rater.training.loop import EpochFigures
-from refaug.rater.training.order import TrainingOrder
 from refaug.scoring.home.indexes import places_of
 from refaug.scoring.home.networks import rater_places
-from refaug.scoring.home.piece_vectors import learn_piece_vectors
 from refaug.service.jobs.clusters import connected
 from refaug.service.jobs.kinds.indexing import find_earlier_version
 from refaug.service.jobs.kinds.job_context import JobContext
 from refaug.service.jobs.kinds.sources import resolve_tokenizer
+
+if TYPE_CHECKING:
+    from refaug.rater.training.loop import EpochFigures
+    from refaug.rater.training.order import TrainingOrder
 
 _REPORT_FIELDS: Final = ("best_epoch", "validation_loss", "validation_accuracy", "auc_good_vs_wrong", "temperature")
 
@@ -56,6 +55,10 @@ def vectors_job(order: TrainVectors, context: JobContext) -> Mapping[str, Any]:
 
 def rater_job(order: TrainRater, context: JobContext) -> Mapping[str, Any]:
     """Mine examples, learn a vocabulary, train, measure and publish a rater."""
+    from refaug.agreement.rater_report.page import training_images  # noqa: PLC0415  matplotlib
+    from refaug.rater.trainings import train_any_rater  # noqa: PLC0415  torch
+    from refaug.scoring.home.torch_networks import learn_piece_vectors  # noqa: PLC0415
+
     places, name = rater_places(context.home), order.rater_name
     version = find_earlier_version(places.versions, name, context)
     if version is None:

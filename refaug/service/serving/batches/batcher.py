@@ -282,9 +282,10 @@ class BatchRunner:
 
     def _rate_items(self, parts: Sequence[BatchItem]) -> None:
         """Rate in pieces; each request is answered as soon as its last item is done."""
-        for entry, at in parts:
-            if entry.to_rate[at] is None:
-                entry.finish(at, ())
+        with queued_requests.answered_together():
+            for entry, at in parts:
+                if entry.to_rate[at] is None:
+                    entry.finish(at, ())
         pending = deque((entry, at) for entry, at in parts if entry.to_rate[at] is not None)
         begun, items = time.perf_counter(), 0
         while piece := self._next_piece(pending):
@@ -324,8 +325,9 @@ class BatchRunner:
             return
         took = (time.perf_counter() - begun) / max(1, sum(map(_rating_size, piece)))
         self.candidate_s = moving_average(self.candidate_s, took)
-        for (entry, at), own in zip(piece, ratings, strict=True):
-            entry.finish(at, own)
+        with queued_requests.answered_together():
+            for (entry, at), own in zip(piece, ratings, strict=True):
+                entry.finish(at, own)
 
     def _rate_separately(self, piece: Sequence[BatchItem], error: Exception) -> None:
         """Rate each request alone after a piece has failed, so that one request does not fail another."""
@@ -434,8 +436,7 @@ class Batcher:
         self, lease: Lease, items: Sequence[Item], settings: AugmentSettings, deadline: float
     ) -> ReferenceLookup:
         """Look the references of the items up in the cache; many in a thread, so that the event loop goes on."""
-        if settings.needs_rater and lease.rater is None:
-            raise Usage("something is to be rated, and there is no rater", remedy="give one, or weights of one")
+        settings.require_rater(lease.rater)
         if time.monotonic() >= deadline:
             raise queued_requests.expired_error()
         look_up = partial(ReferenceLookup, self._cache, lease.index, lease.rater, items, settings)
@@ -448,7 +449,7 @@ class Batcher:
     ) -> list[list[float]]:
         """Return the ratings of each test pair's candidates, in the order given."""
         if lease.rater is None:
-            raise Usage("something is to be rated, and there is no rater", remedy="give one")
+            raise Usage("candidates are to be rated, and there is no rater", remedy="name one")
         if not requests:
             return []
         ratings: list[list[float]] = await self._submit(

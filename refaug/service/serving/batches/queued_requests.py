@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import threading
 import time
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final, Protocol, TypeVar
 
 from refaug.core.errors import Expired, Overloaded, RefaugError
@@ -26,6 +28,7 @@ _SMOOTHING: Final = 0.3  # weight of the newest measurement in a moving average
 # A place in the queue is one item searched and rated, which takes milliseconds: fifteen short candidates are read.
 UNITS_PER_ITEM: Final = 2_500
 RATING_UNITS_PER_ITEM: Final = 50_000
+_HELD_S: Final = 0.01  # an answer waits at most so long, and for the score that is being computed, for others
 
 
 class StageObserver(Protocol):
@@ -76,8 +79,7 @@ class QueuedRequest:
         self.is_running = False  # some of its items are in the current batch
         self.is_over = False  # answered, failed, or abandoned by its client
         self._lease = None if lease is None else lease.share()
-        self._loop = asyncio.get_running_loop()
-        self.future: asyncio.Future[Any] = self._loop.create_future()
+        self.future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._results: list[Any] = [None] * size
         self._missing = size
 
@@ -112,10 +114,7 @@ class QueuedRequest:
         self.is_over = True
         if error is not None and (not isinstance(error, Exception) or isinstance(error, StopIteration)):
             error = RefaugError(f"the work was broken off ({type(error).__name__})")
-        try:
-            self._loop.call_soon_threadsafe(_resolve_future, self.future, answer, error)
-        except RuntimeError:  # the loop is closed, so no client waits
-            log.info("the client disconnected before the answer was ready", extra={"items": self.size})
+        _answers.add((self.future, answer, error))
 
     def require_unchanged_files(self) -> None:
         """Raise Unavailable where a file of the leased versions was cut or written to: reading it may kill us."""
@@ -128,13 +127,55 @@ class QueuedRequest:
             self._lease.release()
 
 
-def _resolve_future(future: asyncio.Future[Any], answer: Any, error: Exception | None) -> None:
-    if future.done():
-        return
-    if error is None:
-        future.set_result(answer)
-    else:
-        future.set_exception(error)
+_Outcome = tuple[asyncio.Future[Any], Any, Exception | None]
+
+
+class _Answers(threading.local):
+    """What a thread has for the event loop: each time that wakes, the thread waits for it."""
+
+    def __init__(self) -> None:
+        self.outcomes = list[_Outcome]()
+        self.held_until = 0.0  # where nothing is held
+
+    def add(self, outcome: _Outcome) -> None:
+        """Hold an outcome, or send it with those that are held."""
+        self.outcomes.append(outcome)
+        if (now := time.monotonic()) >= self.held_until:
+            self.send()
+            self.held_until = self.held_until and now + _HELD_S
+
+    def send(self) -> None:
+        """Send the outcomes, from any thread."""
+        outcomes, self.outcomes = self.outcomes, []
+        try:
+            if outcomes:
+                outcomes[0][0].get_loop().call_soon_threadsafe(_resolve_futures, outcomes)
+        except RuntimeError:  # the loop is closed, so no client waits
+            log.info("clients disconnected before their answers were ready", extra={"requests": len(outcomes)})
+
+
+_answers = _Answers()
+
+
+@contextmanager
+def answered_together() -> Iterator[None]:
+    """Send the answers of this block to the event loop at its end, or when a moment has passed."""
+    _answers.held_until = time.monotonic() + _HELD_S
+    try:
+        yield
+    finally:
+        _answers.held_until = 0.0
+        _answers.send()
+
+
+def _resolve_futures(outcomes: Sequence[_Outcome]) -> None:
+    for future, answer, error in outcomes:
+        if future.done():
+            continue
+        if error is None:
+            future.set_result(answer)
+        else:
+            future.set_exception(error)
 
 
 class RatableRequest(QueuedRequest):

@@ -39,7 +39,7 @@ _NONE_PUBLISHED: Final[Mapping[Kind, type[Conflict]]] = {"index": NoIndex, "rate
 _NO_DEFAULT: Final[Mapping[Kind, type[Conflict]]] = {"index": NoDefaultIndex, "rater": NoDefaultRater}
 _REMEDIES: Final[Mapping[Kind, str]] = {
     "index": "build one and publish it",
-    "rater": 'train one and publish it, or ask for "weights": "one" and a parrot that is off or a number',
+    "rater": 'train one, or give "settings" that need none: "preset": "refaug-1", or "weights": "one", "parrot": "off"',
 }
 
 

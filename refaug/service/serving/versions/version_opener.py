@@ -10,19 +10,19 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from refaug.core.artefacts.mapped_files import MappedFiles
 from refaug.core.artefacts.store.locations import StoreSettings
 from refaug.core.artefacts.versions import Versions
 from refaug.core.backoff import Backoff
-from refaug.core.clusters import Cluster, ShardState
+from refaug.core.clusters import ShardState
 from refaug.core.errors import MissingPart, RefaugError, Unavailable
 from refaug.core.home import Settings
 from refaug.core.installation import EXECUTORS, find
 from refaug.core.records import Reference
 from refaug.core.text.messages import HiddenFolders, shorten_paths
-from refaug.indexer.search.index import ReferenceIndex
+from refaug.indexer.search.index import FleetOpener, ReferenceIndex
 from refaug.indexer.search.search_settings import MODES, SearchSettings
 from refaug.rater.rating import Rater, RatingRequest
 from refaug.rater.rating_settings import RatingSettings
@@ -45,6 +45,16 @@ def require_shards() -> StoreSettings | None:
     return store
 
 
+class _Hosts(FleetOpener, Protocol):
+    """Where shards are opened on a cluster."""
+
+    def states(self) -> list[ShardState]:
+        """Return how every shard is that is open now."""
+
+    def close(self) -> None:
+        """End all their processes."""
+
+
 class ShardCluster:
     """The connection of this process to a cluster; thread-safe."""
 
@@ -52,10 +62,10 @@ class ShardCluster:
         self._serve = serve
         self._lock = threading.Lock()
         self._stack = ExitStack()
-        self._hosts: Cluster | None = None
+        self._hosts: _Hosts | None = None
         self._is_closed = False
 
-    def hosts(self) -> Cluster:
+    def hosts(self) -> _Hosts:
         """Return where shards are opened; connect to the cluster if this process is not connected yet."""
         with self._lock:
             if self._is_closed:
@@ -149,7 +159,7 @@ class VersionOpener:
         with ExitStack() as failing:  # what is open by then is closed where a later step fails
             held = self._stored["rater"].open(key.spec)  # the files stay as long as the version serves
             failing.callback(held.close)
-            rater = open_rater(self._home, key.spec, threads=self._threads)
+            rater = open_rater(self._home, key.spec, threads=self._threads, takes_kept=True)
             files = MappedFiles.of_folders([held.folder])
             failing.callback(files.close)
             _warm_rater(rater)

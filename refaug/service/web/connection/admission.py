@@ -22,6 +22,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from refaug.core.errors import NotAllowed, Overloaded, RefaugError
 from refaug.service import prometheus_figures
 from refaug.service.server_settings import ServeSettings, is_local
+from refaug.service.traces import Traces
 from refaug.service.web import problems
 from refaug.service.web.answers import REQUEST_ID
 from refaug.service.web.dependencies import end_key_place, is_event_stream, items_in, key_name, take_key_place
@@ -118,7 +119,7 @@ class Gate:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        exchange = _HttpExchange(scope, send)
+        exchange = _HttpExchange(scope, send, self.state.traces)
         REQUEST_ID.set(exchange.id)
         path = scope["path"].removeprefix(scope.get("root_path", ""))
         if (host := self._hosts.find_foreign(scope["headers"])) is not None:
@@ -251,8 +252,8 @@ async def _drain(headers: Headers, receive: Receive) -> bool:
 class _HttpExchange:
     """One request and its response."""
 
-    def __init__(self, scope: Scope, send: Send) -> None:
-        self._scope, self._send, self._begun = scope, send, time.perf_counter()
+    def __init__(self, scope: Scope, send: Send, traces: Traces | None) -> None:
+        self._scope, self._send, self._traces, self._begun = scope, send, traces, time.perf_counter()
         client_id = Headers(scope=scope).get("x-request-id", "")
         self.id = client_id if _ID.fullmatch(client_id) else secrets.token_hex(8)
         self.status = 0
@@ -270,14 +271,24 @@ class _HttpExchange:
         await self._send(message)
 
     def log_end(self, *, is_quiet: bool) -> None:
-        """Count the request and log it, without its query and body."""
+        """Count the request, log it and trace it, without its query and body; quiet requests have no span."""
         seconds = time.perf_counter() - self._begun
-        route = getattr(self._scope.get("route"), "path", None) or UNKNOWN_ROUTE
+        template = getattr(self._scope.get("route"), "path", None) or None
+        route, method = template or UNKNOWN_ROUTE, self._scope["method"][:16]
         prometheus_figures.request(route, self._scope["method"], self.status, seconds)
+        if self._traces is not None and not is_quiet:
+            self._traces.add_request(
+                Headers(scope=self._scope),
+                request=self.id,
+                route=template,
+                method=method,
+                status=self.status,
+                seconds=seconds,
+            )
         line: dict[str, object] = {
             "request": self.id,
             "route": route,
-            "method": self._scope["method"][:16],
+            "method": method,
             "status": self.status,
             "ms": round(1_000 * seconds, 2),
             "items": items_in(self._scope),

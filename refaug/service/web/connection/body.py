@@ -17,7 +17,7 @@ from pydantic_core import from_json, to_json
 from starlette.requests import ClientDisconnect
 
 from refaug.core.errors import TooLarge
-from refaug.core.kernels import compiled
+from refaug.core.kernels.kernel import compiled
 from refaug.core.text.content_shapes import repeated_key
 from refaug.service.server_settings import MIB
 from refaug.service.web.dependencies import ClientGone

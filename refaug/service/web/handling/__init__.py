@@ -1,4 +1,4 @@
-"""Steps that routes share: reading items, leasing versions, scoring, freezing, queueing jobs, pagination.
+"""Steps that routes share: reading items, leasing versions, scoring, freezing, queueing jobs.
 
 The main names:
 

@@ -24,7 +24,6 @@ from refaug.service.jobs.kinds.sources import files_in, require_source
 from refaug.service.web.answers import json_response
 from refaug.service.web.dependencies import key_of
 from refaug.service.web.handling import database_threads
-from refaug.service.web.schemas.jobs import describe_job
 from refaug.service.web.state import ServiceState, state_of
 
 # ── Requests that create something and may be repeated: the same Idempotency-Key gets the same response ───────────────
@@ -127,7 +126,7 @@ Order = TypeVar("Order", bound=JobOrder)
 def enqueue_job(state: ServiceState, order: JobOrder, requested_by: str) -> CreatedResource:
     """Queue a job; Conflict if a job of the same kind and resources waits already."""
     job = state.jobs.enqueue(order.kind, order.as_order(), resources_of(order), requested_by=requested_by)
-    return CreatedResource(status=202, body=describe_job(job), location=f"/v1/jobs/{job.id}")
+    return CreatedResource(status=202, body=job.as_json(), location=f"/v1/jobs/{job.id}")
 
 
 def with_owner(order: Order, key_name: str) -> Order:

@@ -26,8 +26,7 @@ from refaug.scoring.augmentation import augment, require_preset_index
 from refaug.scoring.home.networks import open_rater
 from refaug.scoring.items import BadItem, item_json
 from refaug.scoring.provenance import references_provenance
-from refaug.scoring.reference_sets.reference_set import NO_LINE
-from refaug.scoring.reference_sets.set_manifest import Purpose, SetDescription
+from refaug.scoring.reference_sets.reference_set import NO_LINE, Purpose, SetDescription
 from refaug.scoring.reference_sets.set_store import FreezeResult, ReferenceSets
 from refaug.service.jobs.kinds.freezing import put_items
 from refaug.service.jobs.kinds.job_context import jobs_folder

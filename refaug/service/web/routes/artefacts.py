@@ -21,12 +21,10 @@ from refaug.core.home import Settings
 from refaug.scoring.home.stored_artefacts import StoredArtefacts, rules_of, stored_artefacts
 from refaug.service.scopes import Scope
 from refaug.service.web.answers import json_response
-from refaug.service.web.connection.body import body_of, request_body
-from refaug.service.web.dependencies import requires
-from refaug.service.web.handling.audit_rows import try_to_add_audit_row
-from refaug.service.web.handling.pagination import After, Limit, page_of
-from refaug.service.web.openapi import errors
-from refaug.service.web.schemas.common import STRICT, Page, ResponseModel
+from refaug.service.web.connection.body import body_of
+from refaug.service.web.dependencies import After, Limit, page_of, try_to_add_audit_row
+from refaug.service.web.openapi import route_options
+from refaug.service.web.schemas.common import Page, ResponseModel, StrictModel
 from refaug.service.web.state import ServiceState, state_of
 
 SERVED: Final = (ArtefactKind.INDEX, ArtefactKind.RATER)  # the kinds that requests name
@@ -34,10 +32,8 @@ SERVED: Final = (ArtefactKind.INDEX, ArtefactKind.RATER)  # the kinds that reque
 # ── Models of artefacts: their versions, the published one, and the processes that serve it; one set for all kinds ────
 
 
-class PublishIn(BaseModel):
+class PublishIn(StrictModel):
     """Which version a name is to stand for."""
-
-    model_config = ConfigDict(**STRICT, json_schema_extra={"examples": [{"version": "2026-11-20.1"}]})
 
     version: str | None = Field(
         default=None, description="the version to publish, such as `2026-11-20.1`", min_length=1, max_length=100
@@ -138,21 +134,10 @@ router = APIRouter(prefix="/v1")
 ArtefactName = Annotated[str, InPath(description="its name")]
 ArtefactKindName = Annotated[str, InPath(description=f"its kind: {', '.join(ArtefactKind)}")]
 _POLL_S: Final = 0.05  # between two reads of which processes serve a version: well below their refresh interval
-_PUBLISH_EXAMPLES: Final = {
-    "a version": {"version": "2026-11-20.1"},
-    "the one before": {"rollback": True},
-}
-_READ: Final = [Depends(requires(Scope.READ))]
-_ADMIN: Final = [Depends(requires(Scope.ADMIN))]
 _TAGS: Final[list[str | Enum]] = ["artefacts"]
 
 
-@router.get(
-    "/artefacts/{kind}",
-    tags=_TAGS,
-    dependencies=_READ,
-    responses={200: {"model": ArtefactsOut}, **errors(400)},
-)
+@router.get("/artefacts/{kind}", tags=_TAGS, **route_options(Scope.READ, ArtefactsOut, 400))
 def list_artefacts(request: Request, kind: ArtefactKindName, after: After = "", limit: Limit = 50) -> Response:
     """Artefacts of a kind by name, each with its versions and the facts of the published one."""
     stored = stored_artefacts(state_of(request).home, kind)
@@ -161,23 +146,13 @@ def list_artefacts(request: Request, kind: ArtefactKindName, after: After = "", 
     return json_response({"artefacts": [_artefact(request, stored, name) for name in page], "next": following})
 
 
-@router.get(
-    "/artefacts/{kind}/{name}",
-    tags=_TAGS,
-    dependencies=_READ,
-    responses={200: {"model": OneArtefactOut}, **errors(400, 404)},
-)
+@router.get("/artefacts/{kind}/{name}", tags=_TAGS, **route_options(Scope.READ, OneArtefactOut, 400, 404))
 def get_artefact(request: Request, kind: ArtefactKindName, name: ArtefactName) -> Response:
     """An artefact, with the facts of its published version."""
     return json_response(_artefact(request, stored_artefacts(state_of(request).home, kind), name))
 
 
-@router.get(
-    "/artefacts/{kind}/{name}/versions",
-    tags=_TAGS,
-    dependencies=_READ,
-    responses={200: {"model": ArtefactVersionsOut}, **errors(400, 404)},
-)
+@router.get("/artefacts/{kind}/{name}/versions", tags=_TAGS, **route_options(Scope.READ, ArtefactVersionsOut, 400, 404))
 def list_artefact_versions(
     request: Request, kind: ArtefactKindName, name: ArtefactName, after: After = "", limit: Limit = 50
 ) -> Response:
@@ -218,9 +193,7 @@ def _row(request: Request, stored: StoredArtefacts, name: str, version: str) -> 
 @router.put(
     "/artefacts/{kind}/{name}/current",
     tags=_TAGS,
-    dependencies=_ADMIN,
-    openapi_extra=request_body(PublishIn, examples=_PUBLISH_EXAMPLES),
-    responses={200: {"model": PublishedOut}, 202: {"model": PublishedOut}, **errors(400, 404, 409, 413, 415, 422)},
+    **route_options(Scope.ADMIN, {200: PublishedOut, 202: PublishedOut}, 400, 404, 409, 413, 415, 422, body=PublishIn),
 )
 async def publish_artefact(
     request: Request,

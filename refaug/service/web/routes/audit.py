@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Annotated, Final
+from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
 from refaug.service.scopes import Scope
 from refaug.service.web.answers import json_response
-from refaug.service.web.dependencies import requires
+from refaug.service.web.dependencies import After, Limit
 from refaug.service.web.handling import database_threads
-from refaug.service.web.handling.pagination import After, Limit
-from refaug.service.web.openapi import errors
+from refaug.service.web.openapi import route_options
 from refaug.service.web.schemas.common import Page, ResponseModel
 from refaug.service.web.state import state_of
 
@@ -48,10 +47,8 @@ class AuditOut(ResponseModel, Page):
 
 router = APIRouter(prefix="/v1", tags=["audit"])
 
-_ADMIN: Final = [Depends(requires(Scope.ADMIN))]
 
-
-@router.get("/audit", dependencies=_ADMIN, responses={200: {"model": AuditOut}, **errors(507)})
+@router.get("/audit", **route_options(Scope.ADMIN, AuditOut, 507))
 async def list_audit_log(
     request: Request,
     since: Annotated[

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
@@ -13,8 +13,7 @@ from refaug.core.version import VERSION
 from refaug.service import prometheus_figures
 from refaug.service.scopes import Scope
 from refaug.service.web.answers import json_response
-from refaug.service.web.dependencies import requires
-from refaug.service.web.openapi import errors
+from refaug.service.web.openapi import TEXT, errors, raw, route_options
 from refaug.service.web.problems import Details
 from refaug.service.web.schemas.catalogue import HealthOut, ReadyOut
 from refaug.service.web.state import ServiceState, state_of
@@ -76,13 +75,7 @@ def missing_parts(state: ServiceState) -> list[str]:
 @router.get(
     "/metrics",
     response_class=Response,
-    dependencies=[Depends(requires(Scope.READ))],
-    responses={
-        200: {
-            "description": "Figures in Prometheus' text format.",
-            "content": {"text/plain": {"schema": {"type": "string"}}},
-        },
-    },
+    **route_options(Scope.READ, {200: raw("Figures in Prometheus' text format.", {"text/plain": TEXT})}),
 )
 async def get_figures(request: Request) -> Response:
     """Requests, latencies, the queue, versions and their age, jobs, alerts: for Prometheus."""
@@ -92,9 +85,9 @@ async def get_figures(request: Request) -> Response:
 
 def _figures(state: ServiceState) -> bytes:
     served = state.open_versions.served
-    jobs = failing = None
+    jobs = schedules = None
     with suppress(RefaugError):  # these figures are left out then, and refaug_database_up is 0
-        jobs, failing = state.jobs.counts(), state.schedules.failing()
+        jobs, schedules = state.jobs.counts(), state.schedules.troubles()
     return prometheus_figures.exposition(
         prometheus_figures.ServiceSnapshot(
             home=state.home,
@@ -102,7 +95,7 @@ def _figures(state: ServiceState) -> bytes:
             troubles=state.open_versions.problems(),
             processes=len(state.processes.reports()),
             jobs=jobs,
-            failing=failing,
+            schedules=schedules,
             shards=[] if (cluster := state.open_versions.shards) is None else cluster.states(),
         )
     )

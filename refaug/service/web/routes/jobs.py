@@ -8,24 +8,25 @@ from typing import Annotated, Final
 
 import anyio
 import orjson
-from fastapi import APIRouter, Depends, Header, Path, Query, Request
+from fastapi import APIRouter, Header, Path, Query, Request
 from sse_starlette.event import ServerSentEvent
 from sse_starlette.sse import EventSourceResponse
 from starlette.responses import Response
 
 from refaug.core.errors import NotFound, StorageFull, Unavailable
+from refaug.core.installation import OPERATIONS, registered
+from refaug.operations.catalogue import find_operation
 from refaug.service.jobs.job_order import parse_order
 from refaug.service.jobs.store import Event, Job, JobState, JobStore
 from refaug.service.scopes import Scope
 from refaug.service.web.answers import json_response
-from refaug.service.web.connection.body import parse_body, read_body, request_body
+from refaug.service.web.connection.body import parse_body, read_body
 from refaug.service.web.connection.event_stream import PING_S, EventStream
-from refaug.service.web.dependencies import key_of, requires
+from refaug.service.web.dependencies import AfterRow, Limit, acting, key_of
 from refaug.service.web.handling import database_threads, job_queueing
-from refaug.service.web.handling.audit_rows import actor_of_request, id_of_request
 from refaug.service.web.handling.job_queueing import CreatedResource, IdempotencyKey, create_once_in_database
-from refaug.service.web.openapi import CREATED_HEADERS, errors
-from refaug.service.web.schemas.jobs import JobIn, JobsOut, OneJobOut, describe_job
+from refaug.service.web.openapi import TEXT, created, raw, route_options
+from refaug.service.web.schemas.jobs import JobIn, JobsOut, OneJobOut
 from refaug.service.web.state import ServiceState, state_of
 from refaug.service.web.visibility import is_job_visible, visible_job
 
@@ -33,38 +34,12 @@ router = APIRouter(prefix="/v1", tags=["jobs"])
 
 _POLL_S: Final = 0.4  # between two queries for events: immediate for people, and no load for the database
 _MAX_EVENTS: Final = 500
+_EVENTS: Final = "Events as they happen; `data` is JSON, `event` is state, stage, progress, warning or note."
 _EXAMPLES: Final = {
-    "ingest what was posted": {"kind": "ingest", "log": "chat", "posted": True},
-    "bring an index up to its logs": {"kind": "index-update", "index": "chat"},
-    "replies of a bot": {
-        "kind": "replies",
-        "items": "upload:0gk2xv7q3m9t00d4z8r1c5w6ab",
-        "bots": {"c-bm25": "retrieval:chat,mode=bm25-utterance"},
-    },
-    "self-play": {
-        "kind": "self-play",
-        "bots": ["retrieval:chat,mode=bm25-utterance", "retrieval:chat,k=10"],
-        "name": "both",
-        "start": "log:chat",
-        "check_log": "chat",
-    },
-    "conversations, turn by turn": {
-        "kind": "judge-conversations",
-        "conversations": "upload:0gk2xv7q3m9t00d4z8r1c5w6ab",
-        "metrics": ["rater:refs=none", "upsilon-bleu"],
-        "rater": "chat",
-        "index": "chat",
-    },
-    "a hybrid": {
-        "kind": "hybrid-fit",
-        "conversations": "upload:0gk2xv7q3m9t00d4z8r1c5w6ab",
-        "name": "talks",
-        "vectors": "chat",
-    },
-    "a night": {"kind": "nightly", "log": "chat", "index": "chat"},
+    title: {"kind": name, **options}
+    for name in registered(OPERATIONS)
+    for title, options in find_operation(name).examples.items()
 }
-_READ: Final = [Depends(requires(Scope.READ))]
-_ADMIN: Final = [Depends(requires(Scope.ADMIN))]
 JobId = Annotated[str, Path(description="id of the job", pattern=r"^[0-9a-z]{26}$")]
 
 
@@ -72,11 +47,7 @@ JobId = Annotated[str, Path(description="id of the job", pattern=r"^[0-9a-z]{26}
 
 
 @router.post(
-    "/jobs",
-    status_code=202,
-    dependencies=_ADMIN,
-    openapi_extra=request_body(JobIn, examples=_EXAMPLES),
-    responses={202: {"model": OneJobOut, "headers": CREATED_HEADERS}, **errors(403, 404, 409)},
+    "/jobs", **route_options(Scope.ADMIN, {202: created(OneJobOut)}, 403, 404, 409, body=JobIn, examples=_EXAMPLES)
 )
 async def start_job(request: Request, idempotency_key: IdempotencyKey = None) -> Response:
     """Queue a job; the published versions keep answering until its result is complete.
@@ -100,7 +71,7 @@ async def start_job(request: Request, idempotency_key: IdempotencyKey = None) ->
 # ── Reading ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@router.get("/jobs", dependencies=_READ, responses={200: {"model": JobsOut}, **errors(400, 507)})
+@router.get("/jobs", **route_options(Scope.READ, JobsOut, 400, 507))
 async def list_jobs(
     request: Request,
     state: Annotated[JobState | None, Query(description="only those in this state")] = None,
@@ -108,45 +79,36 @@ async def list_jobs(
     resource: Annotated[
         str | None, Query(description="only those that write this, such as `index/chat`", max_length=200)
     ] = None,
-    after: Annotated[str | None, Query(description="what `next` was on the page before", max_length=200)] = None,
-    limit: Annotated[int, Query(description="how many on a page", ge=1, le=200)] = 50,
+    after: AfterRow = None,
+    limit: Limit = 50,
 ) -> Response:
     """Jobs, newest first: those of the server, and evaluations of the key that asks; with `admin` all."""
     jobs, is_listed = state_of(request).jobs, partial(is_job_visible, key_of(request))
     page, following = await database_threads.run_query(
         lambda: jobs.list(state=state, kind=kind, resource=resource, after=after, limit=limit, is_listed=is_listed)
     )
-    return json_response({"jobs": [describe_job(job) for job in page], "next": following})
+    return json_response({"jobs": [job.as_json() for job in page], "next": following})
 
 
-@router.get("/jobs/{id}", dependencies=_READ, responses={200: {"model": OneJobOut}, **errors(404, 507)})
-async def get_job(request: Request, id: JobId) -> Response:  # noqa: A002  the name in the address
+@router.get("/jobs/{id}", **route_options(Scope.READ, OneJobOut, 404, 507))
+async def get_job(request: Request, id: JobId) -> Response:
     """A job: where it is, and what came of it."""
-    return json_response(describe_job(await database_threads.run_query(partial(visible_job, request, id))))
+    return json_response((await database_threads.run_query(partial(visible_job, request, id))).as_json())
 
 
-@router.delete(
-    "/jobs/{id}",
-    dependencies=_ADMIN,
-    responses={200: {"model": OneJobOut}, 202: {"model": OneJobOut}, **errors(404)},
-)
-async def cancel_job(request: Request, id: JobId) -> Response:  # noqa: A002
+@router.delete("/jobs/{id}", **route_options(Scope.ADMIN, {200: OneJobOut, 202: OneJobOut}, 404))
+async def cancel_job(request: Request, id: JobId) -> Response:
     """Stop a job: 202 while it is on its way to a place where it can stop, 200 where it has ended.
 
     What it had finished is kept for the next one. One that waited never begins; one that had ended stays as it is.
     """
-    cancel = partial(state_of(request).jobs.cancel, id, actor=actor_of_request(request), request=id_of_request(request))
+    cancel = partial(state_of(request).jobs.cancel, id, **acting(request))
     job = await database_threads.run_query(cancel)
-    return json_response(describe_job(job), status=200 if job.state.is_ended else 202)
+    return json_response(job.as_json(), status=200 if job.state.is_ended else 202)
 
 
-@router.post(
-    "/jobs/{id}/retry",
-    status_code=202,
-    dependencies=_ADMIN,
-    responses={202: {"model": OneJobOut}, **errors(403, 404, 409)},
-)
-async def retry_job(request: Request, id: JobId) -> Response:  # noqa: A002
+@router.post("/jobs/{id}/retry", **route_options(Scope.ADMIN, {202: OneJobOut}, 403, 404, 409))
+async def retry_job(request: Request, id: JobId) -> Response:
     """Queue a job again that failed or was cancelled: under its id, and without doing again what it had finished.
 
     A job that is done, or has not ended, is 409, and so is one like which another one waits.
@@ -155,9 +117,9 @@ async def retry_job(request: Request, id: JobId) -> Response:  # noqa: A002
 
     def retry() -> Job:
         job_queueing.require_sources(state, parse_order(state.jobs.get(id).order), must_exist=True)
-        return state.jobs.retry(id, actor=actor_of_request(request), request=id_of_request(request))
+        return state.jobs.retry(id, **acting(request))
 
-    return json_response(describe_job(await database_threads.run_query(retry)), status=202)
+    return json_response((await database_threads.run_query(retry)).as_json(), status=202)
 
 
 # ── Following ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -165,19 +127,12 @@ async def retry_job(request: Request, id: JobId) -> Response:  # noqa: A002
 
 @router.get(
     "/jobs/{id}/events",
-    dependencies=_READ,
     response_class=EventSourceResponse,
-    responses={
-        200: {
-            "description": "Events as they happen; `data` is JSON, `event` is state, stage, progress, warning or note.",
-            "content": {"text/event-stream": {"schema": {"type": "string"}}},
-        },
-        **errors(404, 507),
-    },
+    **route_options(Scope.READ, {200: raw(_EVENTS, {"text/event-stream": TEXT})}, 404, 507),
 )
 async def follow_job(
     request: Request,
-    id: JobId,  # noqa: A002
+    id: JobId,
     after: Annotated[int, Query(description="only events with a larger id", ge=0, le=2**63 - 1)] = 0,
     last_event_id: Annotated[
         int | None,

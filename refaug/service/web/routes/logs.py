@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Path, Request
-from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
+from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
@@ -17,83 +17,27 @@ from refaug.service.jobs.inbox import BadDialogues
 from refaug.service.jobs.job_order import parse_order
 from refaug.service.scopes import Scope
 from refaug.service.web.answers import json_response
-from refaug.service.web.connection.body import body_of, request_body
-from refaug.service.web.dependencies import count_items, key_of, requires
+from refaug.service.web.connection.body import body_of
+from refaug.service.web.dependencies import After, Limit, count_items, key_of, page_of
 from refaug.service.web.handling.job_queueing import (
     CreatedResource,
     IdempotencyKey,
     create_once_in_database,
     enqueue_job,
 )
-from refaug.service.web.handling.pagination import After, Limit, page_of
-from refaug.service.web.openapi import CREATED_HEADERS, errors
+from refaug.service.web.openapi import created, route_options
 from refaug.service.web.problems import BadRequest
-from refaug.service.web.schemas.common import STRICT, OnError, ResponseModel
+from refaug.service.web.schemas.common import Dialogue, OnError, Page, ResponseModel, StrictModel
 from refaug.service.web.schemas.jobs import OneJobOut
 from refaug.service.web.state import ServiceState, state_of
 
 # ── Bodies and answers ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-_EXAMPLE: Final[Any] = {
-    "id": "d-2041",
-    "turns": [
-        {"text": "Where do you buy tea?", "speaker": "ann", "time": "2026-11-20T08:30:00Z"},
-        {"text": "At the market.", "speaker": "ben"},
-    ],
-    "tags": ["chat"],
-}
-
-# Dialogues go through the reader of log files, and fields that it would ignore are refused by place and name; so the
-# model accepts anything, and the document describes the expected shape.
-_TURN_SCHEMA: Final[dict[str, object]] = {
-    "type": "object",
-    "title": "Turn",
-    "description": "What one speaker said.",
-    "required": ["text"],
-    "properties": {
-        "text": {"type": "string", "description": "what was said"},
-        "speaker": {"type": ["string", "integer", "null"], "description": "who said it; null if unknown"},
-        "time": {
-            "type": ["string", "number", "null"],
-            "description": "when: ISO 8601, in UTC where no zone is said, or seconds since 1970",
-        },
-    },
-}
-_DIALOGUE_SCHEMA: Final[dict[str, object]] = {
-    "type": "object",
-    "title": "Dialogue",
-    "description": "A dialogue, its turns in order.",
-    "required": ["turns"],
-    "properties": {
-        "id": {
-            "type": ["string", "integer", "null"],
-            "minLength": 1,
-            "maxLength": 200,
-            "description": "names the dialogue within its log; without it, it gets one that follows from the content",
-        },
-        "turns": {
-            "type": "array",
-            "minItems": 1,
-            "description": "what was said, in order: texts, or objects with a text",
-            "items": {"anyOf": [{"type": "string"}, _TURN_SCHEMA]},
-        },
-        "tags": {
-            "type": ["array", "string", "null"],
-            "items": {"type": "string"},
-            "description": "texts that are kept with every pair of it: a list, or a single one",
-        },
-    },
-    "examples": [_EXAMPLE],
-}
-
-
-class DialoguesIn(BaseModel):
+class DialoguesIn(StrictModel):
     """Dialogues for a log."""
 
-    model_config = ConfigDict(**STRICT, json_schema_extra={"examples": [{"dialogues": [_EXAMPLE]}]})
-
-    dialogues: list[Annotated[Any, WithJsonSchema(_DIALOGUE_SCHEMA)]] = Field(
+    dialogues: list[Dialogue] = Field(
         description="whole dialogues: one that goes on later is posted when it has ended",
         min_length=1,
         max_length=1_000_000,
@@ -123,11 +67,10 @@ class LogOut(BaseModel):
     updated: str | None = Field(description="when something was added or deleted; null before the first ingest")
 
 
-class LogsOut(ResponseModel):
+class LogsOut(Page, ResponseModel):
     """A page of logs."""
 
     logs: list[LogOut] = Field(description="by name")
-    next: str | None = Field(description="the `after` of the next page; null on the last one")
 
 
 class OneLogOut(LogOut, ResponseModel):
@@ -151,12 +94,11 @@ class IngestOut(BaseModel):
     )
 
 
-class IngestsOut(ResponseModel):
+class IngestsOut(Page, ResponseModel):
     """A page of the runs that have added to a log."""
 
     name: str = Field(description="name of the log")
     ingests: list[IngestOut] = Field(description="oldest first")
-    next: str | None = Field(description="the `after` of the next page; null on the last one")
 
 
 class BadDialogueOut(BaseModel):
@@ -185,21 +127,13 @@ class PostedOut(ResponseModel):
 router = APIRouter(prefix="/v1", tags=["logs"])
 
 _TOTALS: Final = ("pairs", "dialogues", "distinct_utterances")
-_EXAMPLES: Final = {
-    "a dialogue": {
-        "dialogues": [{"id": "d-2041", "turns": [{"text": "Where do you buy tea?"}, {"text": "At the market."}]}]
-    }
-}
-_READ: Final = [Depends(requires(Scope.READ))]
-_WRITE: Final = [Depends(requires(Scope.WRITE))]
-_ADMIN: Final = [Depends(requires(Scope.ADMIN))]
 LogName = Annotated[str, Path(description="name of the log")]
 
 
 # ── Reading ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@router.get("/logs", dependencies=_READ, responses={200: {"model": LogsOut}, **errors()})
+@router.get("/logs", **route_options(Scope.READ, LogsOut))
 def list_all_logs(
     request: Request,
     after: After = "",
@@ -233,7 +167,7 @@ def _empty_row(name: str) -> Mapping[str, Any]:
     return {"name": name, **dict.fromkeys((*_TOTALS, "bytes", "updated"))}
 
 
-@router.get("/logs/{name}", dependencies=_READ, responses={200: {"model": OneLogOut}, **errors(400, 404)})
+@router.get("/logs/{name}", **route_options(Scope.READ, OneLogOut, 400, 404))
 def get_log(request: Request, name: LogName) -> Response:
     """What a log holds, and what was posted to it and waits for its next ingest."""
     state = state_of(request)
@@ -254,7 +188,7 @@ def get_log(request: Request, name: LogName) -> Response:
     return json_response(body)
 
 
-@router.get("/logs/{name}/ingests", dependencies=_READ, responses={200: {"model": IngestsOut}, **errors(400, 404)})
+@router.get("/logs/{name}/ingests", **route_options(Scope.READ, IngestsOut, 400, 404))
 def list_ingests(request: Request, name: LogName, after: After = "", limit: Limit = 50) -> Response:
     """How a log grew: the runs that have added to it, oldest first, each with what it read and added."""
     ingests = StoredLog.open(state_of(request).home.logs, name).manifest.ingests
@@ -278,11 +212,7 @@ def _describe_ingest(number: int, ingest: LogIngest) -> Mapping[str, Any]:
 
 
 @router.post(
-    "/logs/{name}/dialogues",
-    status_code=202,
-    dependencies=_WRITE,
-    openapi_extra=request_body(DialoguesIn, examples=_EXAMPLES),
-    responses={202: {"model": PostedOut}, **errors(400, 413, 422, 503, 507)},
+    "/logs/{name}/dialogues", **route_options(Scope.WRITE, {202: PostedOut}, 400, 413, 422, 503, 507, body=DialoguesIn)
 )
 async def post_dialogues(
     request: Request, name: LogName, posted: Annotated[DialoguesIn, Depends(body_of(DialoguesIn))]
@@ -312,10 +242,7 @@ async def post_dialogues(
 
 
 @router.delete(
-    "/logs/{name}/dialogues/{dialogue:path}",
-    status_code=202,
-    dependencies=_ADMIN,
-    responses={202: {"model": OneJobOut, "headers": CREATED_HEADERS}, **errors(400, 404, 409)},
+    "/logs/{name}/dialogues/{dialogue:path}", **route_options(Scope.ADMIN, {202: created(OneJobOut)}, 400, 404, 409)
 )
 async def erase_dialogue(
     request: Request,

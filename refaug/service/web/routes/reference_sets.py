@@ -32,8 +32,7 @@ from refaug.scoring.metric_setup.metric_requests import (
     require_models,
 )
 from refaug.scoring.reference_sets.derivation import Derivation, PeopleWeights
-from refaug.scoring.reference_sets.reference_set import ReferenceSet
-from refaug.scoring.reference_sets.set_manifest import Purpose
+from refaug.scoring.reference_sets.reference_set import Purpose, ReferenceSet
 from refaug.scoring.reference_sets.set_scores import BIN_EDGES, SetEvidence, evidence
 from refaug.scoring.reference_sets.set_store import FreezeResult, ReferenceSets
 from refaug.service import prometheus_figures
@@ -42,13 +41,20 @@ from refaug.service.server_settings import ServeSettings
 from refaug.service.serving.batches.queued_requests import UNITS_PER_ITEM
 from refaug.service.web import scoring_limits
 from refaug.service.web.answers import json_response, large_json_response
-from refaug.service.web.connection.body import body_of, parse_body, read_body, request_body
-from refaug.service.web.dependencies import Deadline, count_items, key_of, requires, while_connected
-from refaug.service.web.handling.audit_rows import try_to_add_audit_row
+from refaug.service.web.connection.body import body_of, parse_body, read_body
+from refaug.service.web.dependencies import (
+    After,
+    Deadline,
+    Limit,
+    count_items,
+    key_of,
+    try_to_add_audit_row,
+    while_connected,
+)
 from refaug.service.web.handling.job_queueing import IdempotencyKey, create_once
 from refaug.service.web.handling.request_lease import DeadlineProgress
 from refaug.service.web.handling.set_freezing import SetFreezing, frozen_set_resource
-from refaug.service.web.openapi import CREATED_HEADERS, ETAG_HEADER, errors
+from refaug.service.web.openapi import BINARY, ETAG_HEADER, TEXT, created, raw, route_options
 from refaug.service.web.problems import BadRequest, Details
 from refaug.service.web.schemas.jobs import OneJobOut
 from refaug.service.web.schemas.sets import (
@@ -169,35 +175,13 @@ _ZSTD: Final = "application/zstd"
 _JSONL: Final = "application/x-ndjson"
 _MAX_DIGITS: Final = 18  # of a position in a file
 _RANGES: Final = re.compile(r"bytes=\s*(\d*-\d*(?:\s*,\s*\d*-\d*)*)\s*")
-_READ: Final = [Depends(requires(Scope.READ))]
-_SCORE: Final = [Depends(requires(Scope.SCORE))]
-_WRITE: Final = [Depends(requires(Scope.WRITE))]
-_ADMIN: Final = [Depends(requires(Scope.ADMIN))]
-_FREEZE_EXAMPLES: Final = {
-    "found": {
-        "items": [
-            {"id": "d1", "utterance": "Where do you buy tea?", "references": ["At the market."]},
-            {"id": "d2", "utterance": "Who sells bread at noon?", "references": ["The mill does."]},
-        ],
-        "purpose": "test",
-    },
-    "given": {
-        "items": [{"id": "d1", "references": ["At the market.", {"text": "At the mill.", "weight": 0.6}]}],
-        "purpose": "validation",
-        "references": "given",
-    },
-}
-_SCORE_EXAMPLES: Final = {
-    "several replies an item": {
-        "items": ["d1", "d1", "d2"],
-        "replies": {"model": ["At the shop.", "At the mill.", "The baker does."]},
-        "metrics": ["upsilon-bleu"],
-    },
-    "numbers for a training loop": {
-        "items": ["d1", "d2"],
-        "replies": {"policy": ["At the shop.", None]},
-        "return": "values",
-    },
+_FROZEN: Final = {201: created(FrozenOut), 200: created(FrozenOut, "The same set was there already.")}
+_JOB: Final = created(OneJobOut, "There are many items: a job freezes them.")
+_WHOLE: Final = raw("The file, or its lines: the manifest, then the items.", {_ZSTD: BINARY, _JSONL: TEXT})
+_FILE: Final = {
+    200: {**_WHOLE, "headers": ETAG_HEADER},
+    206: {"headers": ETAG_HEADER, "description": "The part that was asked for."},
+    304: {"headers": ETAG_HEADER, "description": "It is what `If-None-Match` says."},
 }
 SetId = Annotated[str, InPath(description="id of the set, or at least the first 6 characters of it", max_length=100)]
 
@@ -209,17 +193,8 @@ def _sets(state: ServiceState) -> ReferenceSets:
 # ── Scoring ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@router.post(
-    "/reference-sets/{id}/scores",
-    dependencies=_SCORE,
-    openapi_extra=request_body(SetScoresIn, examples=_SCORE_EXAMPLES),
-    responses={200: {"model": SetScoresOut}, **errors(404, 410, 501)},
-)
-async def score_against_set(
-    request: Request,
-    id: SetId,  # noqa: A002
-    deadline: Deadline,
-) -> Response:
+@router.post("/reference-sets/{id}/scores", **route_options(Scope.SCORE, SetScoresOut, 404, 410, 501, body=SetScoresIn))
+async def score_against_set(request: Request, id: SetId, deadline: Deadline) -> Response:
     """Score replies against a frozen set; neither index nor rater is needed, and the scores are the same for ever.
 
     Several replies to an item are several rows: the corpus score is over all of them, and intervals resample items.
@@ -254,19 +229,7 @@ async def score_against_set(
 
 @router.post(
     "/reference-sets",
-    status_code=201,
-    dependencies=_WRITE,
-    openapi_extra=request_body(SetIn, examples=_FREEZE_EXAMPLES),
-    responses={
-        200: {"model": FrozenOut, "headers": CREATED_HEADERS, "description": "The same set was there already."},
-        201: {"model": FrozenOut, "headers": CREATED_HEADERS},
-        202: {
-            "model": OneJobOut,
-            "headers": CREATED_HEADERS,
-            "description": "There are many items: a job freezes them.",
-        },
-        **errors(404, 409, 410, 413, 422, 503, 507),
-    },
+    **route_options(Scope.WRITE, {**_FROZEN, 202: _JOB}, 404, 409, 410, 413, 422, 503, 507, body=SetIn),
 )
 async def freeze_set(request: Request, deadline: Deadline, idempotency_key: IdempotencyKey = None) -> Response:
     """Freeze items with their weighted references, so that scores against them never change their meaning.
@@ -286,23 +249,9 @@ async def freeze_set(request: Request, deadline: Deadline, idempotency_key: Idem
 
 @router.post(
     "/reference-sets/{id}/derive",
-    status_code=201,
-    dependencies=_WRITE,
-    openapi_extra=request_body(
-        DeriveIn,
-        examples={
-            "unweighted": {"weights": "one"},
-            "without parrots": {"parrot": "off"},
-            "by people": {"people": [{"item": "d1", "reference": "At the market.", "weight": 0.75}]},
-        },
-    ),
-    responses={
-        200: {"model": FrozenOut, "headers": CREATED_HEADERS, "description": "The same set was there already."},
-        201: {"model": FrozenOut, "headers": CREATED_HEADERS},
-        **errors(400, 404, 410, 422, 507),
-    },
+    **route_options(Scope.WRITE, _FROZEN, 400, 404, 410, 422, 507, body=DeriveIn),
 )
-async def derive_set(request: Request, id: SetId, change: Annotated[DeriveIn, Depends(body_of(DeriveIn))]) -> Response:  # noqa: A002
+async def derive_set(request: Request, id: SetId, change: Annotated[DeriveIn, Depends(body_of(DeriveIn))]) -> Response:
     """Make a set of other weights out of what another one has stored, or people have said, without index or rater."""
     state = state_of(request)
 
@@ -322,12 +271,12 @@ async def derive_set(request: Request, id: SetId, change: Annotated[DeriveIn, De
 # ── Looking ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@router.get("/reference-sets", dependencies=_READ, responses={200: {"model": SetsOut}, **errors()})
+@router.get("/reference-sets", **route_options(Scope.READ, SetsOut))
 def list_sets(
     request: Request,
     purpose: Annotated[Purpose | None, Query(description="only sets for this")] = None,
-    after: Annotated[str, Query(description="what `next` was on the page before", max_length=200)] = "",
-    limit: Annotated[int, Query(description="how many on a page", ge=1, le=200)] = 50,
+    after: After = "",
+    limit: Limit = 50,
 ) -> Response:
     """Sets by id, withdrawn ones too."""
     state = state_of(request)
@@ -359,8 +308,8 @@ def _set_row(state: ServiceState, name: str) -> dict[str, object]:
     }
 
 
-@router.get("/reference-sets/{id}", dependencies=_READ, responses={200: {"model": OneSetOut}, **errors(400, 404)})
-def get_set(request: Request, id: SetId) -> Response:  # noqa: A002
+@router.get("/reference-sets/{id}", **route_options(Scope.READ, OneSetOut, 400, 404))
+def get_set(request: Request, id: SetId) -> Response:
     """How a set was made, and on what scores against it stand; of a withdrawn one too."""
     sets = _sets(state_of(request))
     stored = sets.open(id, even_withdrawn=True)
@@ -387,26 +336,13 @@ def _evidence(path: Path, content: str) -> SetEvidence:  # noqa: ARG001  the con
 
 @router.get(
     "/reference-sets/{id}/download",
-    dependencies=_READ,
     response_class=FileResponse,
-    responses={
-        200: {
-            "headers": ETAG_HEADER,
-            "description": "The file, or its lines: the manifest, then the items.",
-            "content": {
-                _ZSTD: {"schema": {"type": "string", "format": "binary"}},
-                _JSONL: {"schema": {"type": "string"}},
-            },
-        },
-        206: {"headers": ETAG_HEADER, "description": "The part that was asked for."},
-        304: {"headers": ETAG_HEADER, "description": "It is what `If-None-Match` says."},
-        **errors(400, 404, 410, 416),
-    },
+    **route_options(Scope.READ, _FILE, 400, 404, 410, 416),
 )
 async def download_set(
     request: Request,
-    id: SetId,  # noqa: A002
-    format: Annotated[  # noqa: A002
+    id: SetId,
+    format: Annotated[
         Literal["zst", "jsonl"], Query(description="zst: the file as it lies there; jsonl: its lines, not packed")
     ] = "zst",
     if_none_match: Annotated[str | None, Header(description="ETags of what is there already")] = None,
@@ -487,14 +423,10 @@ def _download_pieces(stored: ReferenceSet) -> Iterator[bytes]:
 # ── Withdrawing ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@router.delete(
-    "/reference-sets/{id}",
-    dependencies=_ADMIN,
-    responses={200: {"model": WithdrawnOut}, **errors(400, 404, 409, 410)},
-)
+@router.delete("/reference-sets/{id}", **route_options(Scope.ADMIN, WithdrawnOut, 400, 404, 409, 410))
 def withdraw_set(
     request: Request,
-    id: SetId,  # noqa: A002
+    id: SetId,
     reason: Annotated[
         str, Query(description="why; shown to everyone who uses the set", min_length=1, max_length=2_000)
     ],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Depends, Path, Request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 from starlette.responses import Response
 
 from refaug.core.errors import NotFound
@@ -14,34 +14,19 @@ from refaug.service.jobs.schedules import Firing, Schedule
 from refaug.service.jobs.store import JobState, JobStore
 from refaug.service.scopes import Scope
 from refaug.service.web.answers import json_response
-from refaug.service.web.connection.body import body_of, request_body
-from refaug.service.web.dependencies import requires
+from refaug.service.web.connection.body import body_of
+from refaug.service.web.dependencies import After, Limit, add_audit_row, page_of
 from refaug.service.web.handling import database_threads
-from refaug.service.web.handling.audit_rows import add_audit_row
 from refaug.service.web.handling.job_queueing import require_clusters, require_sources
-from refaug.service.web.handling.pagination import After, Limit, page_of
-from refaug.service.web.openapi import errors
-from refaug.service.web.schemas.common import STRICT, Page, ResponseModel
+from refaug.service.web.openapi import route_options
+from refaug.service.web.schemas.common import Page, ResponseModel, StrictModel
 from refaug.service.web.state import ServiceState, state_of
 
 # ── Bodies and answers ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class ScheduleIn(BaseModel):
+class ScheduleIn(StrictModel):
     """When which job begins."""
-
-    model_config = ConfigDict(
-        **STRICT,
-        json_schema_extra={
-            "examples": [
-                {
-                    "cron": "30 2 * * *",
-                    "timezone": "Europe/Berlin",
-                    "order": {"kind": "index-update", "index": "chat"},
-                }
-            ]
-        },
-    )
 
     cron: str = Field(
         description="minute, hour, day of the month, month, day of the week: `30 2 * * *` is 02:30 every day",
@@ -104,19 +89,10 @@ router = APIRouter(prefix="/v1", tags=["schedules"])
 
 _MAX_NEXT_TIMES: Final = 5
 _MAX_FIRINGS: Final = 10
-_EXAMPLES: Final = {
-    "every night": {
-        "cron": "30 2 * * *",
-        "timezone": "Europe/Berlin",
-        "order": {"kind": "index-update", "index": "chat"},
-    }
-}
-_READ: Final = [Depends(requires(Scope.READ))]
-_ADMIN: Final = [Depends(requires(Scope.ADMIN))]
 ScheduleName = Annotated[str, Path(description="name of the schedule", pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")]
 
 
-@router.get("/schedules", dependencies=_READ, responses={200: {"model": SchedulesOut}, **errors(507)})
+@router.get("/schedules", **route_options(Scope.READ, SchedulesOut, 507))
 async def list_schedules(request: Request, after: After = "", limit: Limit = 50) -> Response:
     """Schedules by name, each with the next times it is due."""
     state = state_of(request)
@@ -130,7 +106,7 @@ async def list_schedules(request: Request, after: After = "", limit: Limit = 50)
     return json_response({"schedules": listed, "next": following})
 
 
-@router.get("/schedules/{name}", dependencies=_READ, responses={200: {"model": OneScheduleOut}, **errors(404, 507)})
+@router.get("/schedules/{name}", **route_options(Scope.READ, OneScheduleOut, 404, 507))
 async def get_schedule(request: Request, name: ScheduleName) -> Response:
     """A schedule, the next times it is due, and what became of the last ones."""
     state = state_of(request)
@@ -141,9 +117,7 @@ async def get_schedule(request: Request, name: ScheduleName) -> Response:
 
 @router.put(
     "/schedules/{name}",
-    dependencies=_ADMIN,
-    openapi_extra=request_body(ScheduleIn, examples=_EXAMPLES),
-    responses={200: {"model": OneScheduleOut}, 201: {"model": OneScheduleOut}, **errors(403, 422)},
+    **route_options(Scope.ADMIN, {200: OneScheduleOut, 201: OneScheduleOut}, 403, 422, body=ScheduleIn),
 )
 async def put_schedule(
     request: Request, name: ScheduleName, body: Annotated[ScheduleIn, Depends(body_of(ScheduleIn))]
@@ -174,7 +148,7 @@ async def put_schedule(
     return json_response(content, status=201 if is_new else 200)
 
 
-@router.delete("/schedules/{name}", dependencies=_ADMIN, responses={200: {"model": DeletedOut}, **errors(404)})
+@router.delete("/schedules/{name}", **route_options(Scope.ADMIN, DeletedOut, 404))
 async def delete_schedule(request: Request, name: ScheduleName) -> Response:
     """Take a schedule away; jobs that it has begun stay, and go on."""
     state = state_of(request)
@@ -190,16 +164,7 @@ async def delete_schedule(request: Request, name: ScheduleName) -> Response:
 
 def _describe(state: ServiceState, schedule: Schedule) -> dict[str, object]:
     due = state.schedules.next_times(schedule.name, _MAX_NEXT_TIMES) if schedule.enabled else []
-    return {
-        "name": schedule.name,
-        "cron": schedule.cron,
-        "timezone": schedule.timezone,
-        "order": schedule.order,
-        "enabled": schedule.enabled,
-        "created": schedule.created.isoformat(),
-        "updated": schedule.updated.isoformat(),
-        "next": [one.isoformat() for one in due],
-    }
+    return {**schedule.as_json(), "next": [one.isoformat() for one in due]}
 
 
 def _describe_with_firings(state: ServiceState, schedule: Schedule) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""Routes of scores: of replies against references, and of sums from several batches."""
+"""Routes of scores: of replies against references, of sums from several batches, and the metrics."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -16,6 +16,8 @@ from starlette.responses import Response
 
 from refaug.core.errors import Corrupt, NotFound, RefaugError, TooLarge, Unavailable
 from refaug.indexer.search.index import ReferenceIndex
+from refaug.metrics.catalogue import METRICS
+from refaug.metrics.packages.package_metrics import metrics_of_packages
 from refaug.rater.rating import Rater
 from refaug.scoring.combine import combine
 from refaug.scoring.reference_sets.set_store import ReferenceSets
@@ -27,13 +29,14 @@ from refaug.service.jobs.kinds.sources import require_source
 from refaug.service.scopes import Scope
 from refaug.service.serving.versions.leases import Lease
 from refaug.service.web.answers import json_response
-from refaug.service.web.connection.body import body_of, request_body
-from refaug.service.web.dependencies import Deadline, count_items, requires, while_connected
+from refaug.service.web.connection.body import body_of
+from refaug.service.web.dependencies import Deadline, count_items, while_connected
 from refaug.service.web.handling.request_items import ListedItems, faults_named, good_items, parse_items
 from refaug.service.web.handling.request_lease import DeadlineProgress, open_lease
 from refaug.service.web.handling.score_request import ScoreRequest
-from refaug.service.web.openapi import errors
+from refaug.service.web.openapi import route_options
 from refaug.service.web.schemas import scoring
+from refaug.service.web.schemas.catalogue import MetricsOut
 from refaug.service.web.scoring_limits import DRAWN_ROWS_PER_ITEM, combining_cost, require_few_draws
 from refaug.service.web.state import ServiceState, state_of
 
@@ -177,25 +180,8 @@ def _source(state: ServiceState, spec: str) -> Path:
 
 router = APIRouter(prefix="/v1", tags=["scoring"])
 
-_ITEM: Final = {
-    "id": "d1",
-    "utterance": "Where do you buy tea?",
-    "references": ["At the market."],
-    "replies": {"a": "In the shop next door.", "b": "I don't know."},
-}
-_EXAMPLES: Final = {
-    "weighted references": {"items": [_ITEM], "metrics": ["upsilon-bleu"]},
-    "the item's own references": {"items": [_ITEM], "metrics": ["multi-bleu", "chrf"]},
-    "with intervals": {"items": [_ITEM], "metrics": ["upsilon-bleu"], "draws": 1000, "baseline": "a"},
-}
 
-
-@router.post(
-    "/scores",
-    dependencies=[Depends(requires(Scope.SCORE))],
-    openapi_extra=request_body(scoring.ScoresIn, examples=_EXAMPLES),
-    responses={200: {"model": scoring.ScoresOut}, **errors(404, 409, 501)},
-)
+@router.post("/scores", **route_options(Scope.SCORE, scoring.ScoresOut, 404, 409, 501, body=scoring.ScoresIn))
 async def score(
     request: Request, body: Annotated[scoring.ScoresIn, Depends(body_of(scoring.ScoresIn))], deadline: Deadline
 ) -> Response:
@@ -208,12 +194,7 @@ async def score(
     return await while_connected(request, ScoreRequest(state_of(request), body, deadline).answer(request))
 
 
-@router.post(
-    "/verifications",
-    dependencies=[Depends(requires(Scope.SCORE))],
-    openapi_extra=request_body(scoring.VerificationIn),
-    responses={200: {"model": scoring.VerificationOut}},
-)
+@router.post("/verifications", **route_options(Scope.SCORE, scoring.VerificationOut, body=scoring.VerificationIn))
 async def verify_scores(
     request: Request,
     body: Annotated[scoring.VerificationIn, Depends(body_of(scoring.VerificationIn))],
@@ -231,12 +212,7 @@ async def verify_scores(
     return await while_connected(request, verification.answer(request))
 
 
-@router.post(
-    "/scores/combine",
-    dependencies=[Depends(requires(Scope.SCORE))],
-    openapi_extra=request_body(scoring.CombineIn),
-    responses={200: {"model": scoring.CombinedOut}, **errors(409)},
-)
+@router.post("/scores/combine", **route_options(Scope.SCORE, scoring.CombinedOut, 409, body=scoring.CombineIn))
 async def combine_scores(
     request: Request, body: Annotated[scoring.CombineIn, Depends(body_of(scoring.CombineIn))], deadline: Deadline
 ) -> Response:
@@ -258,3 +234,20 @@ async def combine_scores(
         return json_response(combined)
 
     return await while_connected(request, combine_in_queue())
+
+
+# ── The metrics ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@router.get("/metrics", **route_options(Scope.READ, MetricsOut))
+def list_metrics() -> Response:
+    """All metrics: what each needs, its range and direction, its parameters with defaults and choices.
+
+    Those that other packages add stand last.
+    """
+    return json_response({"metrics": _catalogue()})
+
+
+@cache
+def _catalogue() -> list[dict[str, object]]:
+    return [info.as_json() for info in (*METRICS.values(), *metrics_of_packages()[0])]

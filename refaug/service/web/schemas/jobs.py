@@ -5,8 +5,8 @@ from __future__ import annotations
 from pydantic import BaseModel, Field, RootModel
 
 from refaug.service.jobs.job_order import JobOrder
-from refaug.service.jobs.store import Job, JobState
-from refaug.service.web.schemas.common import ResponseModel
+from refaug.service.jobs.store import JobState
+from refaug.service.web.schemas.common import Page, ResponseModel
 
 
 class JobIn(RootModel[JobOrder]):
@@ -39,29 +39,7 @@ class OneJobOut(JobOut, ResponseModel):
     """A job."""
 
 
-class JobsOut(ResponseModel):
+class JobsOut(Page, ResponseModel):
     """A page of jobs."""
 
     jobs: list[JobOut] = Field(description="newest first")
-    next: str | None = Field(description="the `after` of the next page; null on the last one")
-
-
-def describe_job(job: Job) -> dict[str, object]:
-    """Return a job for responses; the worker that runs it is not shown."""
-    return {
-        "id": job.id,
-        "kind": job.kind,
-        "order": job.order,
-        "resources": list(job.resources),
-        "state": job.state.value,
-        "created": job.created,
-        "started": job.started,
-        "finished": job.finished,
-        "tries": job.tries,
-        "progress": job.progress,
-        "result": job.result,
-        "error": job.error,
-        "requested_by": job.requested_by,
-        "schedule": job.schedule,
-        "cancel_requested": job.cancel_requested,
-    }

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from refaug.operations.scoring_options import RequestedResampling, ScoreOptions
 from refaug.service.option_groups import OptionsBody
 from refaug.service.web.problems import FieldProblem
 from refaug.service.web.schemas.common import (
-    STRICT,
     ItemsField,
     OnErrorField,
+    OpenModel,
     Problems,
     ResponseModel,
+    StrictModel,
     VersionsOut,
 )
 
@@ -37,10 +38,8 @@ class ScoresIn(OptionsBody[ScoreOptions]):
     )
 
 
-class VerificationIn(BaseModel):
+class VerificationIn(StrictModel):
     """Scores that were answered or printed before, and the items that they are of."""
-
-    model_config = STRICT
 
     scores: dict[str, object] = Field(
         description="an answer of POST /v1/scores, or the output of `refaug score --json`, as it came"
@@ -48,10 +47,8 @@ class VerificationIn(BaseModel):
     items: ItemsField
 
 
-class VerifiedPartOut(BaseModel):
+class VerifiedPartOut(OpenModel):
     """One part of scores, and what became of it."""
-
-    model_config = ConfigDict(extra="allow")
 
     part: str = Field(description="file, software, index, rater, data, replies, references, reply scores, …")
     state: Literal["holds", "unchecked", "missing", "differs"] = Field(
@@ -61,10 +58,8 @@ class VerifiedPartOut(BaseModel):
     metric: str | None = Field(default=None, description="null: it is the same for all metrics")
 
 
-class VerificationOut(ResponseModel):
+class VerificationOut(OpenModel, ResponseModel):
     """Whether scores are reproduced from their signatures."""
-
-    model_config = ConfigDict(extra="allow")
 
     verdict: Literal["holds", "missing", "differs"] = Field(
         description="`differs` if any part differs, else `missing` if any is missing"
@@ -72,10 +67,8 @@ class VerificationOut(ResponseModel):
     parts: list[VerifiedPartOut] = Field(description="in the order of the command's table")
 
 
-class ReplyScoreOut(BaseModel):
+class ReplyScoreOut(OpenModel):
     """The score of one reply."""
-
-    model_config = ConfigDict(extra="allow")
 
     id: str = Field(description="the item's")
     score: float | None = Field(description="null where there is none: `problem` says why")
@@ -84,10 +77,8 @@ class ReplyScoreOut(BaseModel):
     message: str | None = Field(default=None, description="the same in words")
 
 
-class SystemFiguresOut(BaseModel):
+class SystemFiguresOut(OpenModel):
     """One system under one metric, without its replies."""
-
-    model_config = ConfigDict(extra="allow")
 
     corpus: float | None = Field(description="of all replies together")
     interval: list[float] | None = Field(description="of the corpus score")
@@ -106,10 +97,8 @@ class SystemScoreOut(SystemFiguresOut):
     replies: list[ReplyScoreOut] = Field(description="in the order of the items")
 
 
-class ComparisonOut(BaseModel):
+class ComparisonOut(OpenModel):
     """A system beside the baseline, on the items that both have a score for."""
-
-    model_config = ConfigDict(extra="allow")
 
     difference: float | None = Field(description="of the corpus scores: the system's less the baseline's")
     interval: list[float] | None = Field(description="of the difference")
@@ -120,10 +109,8 @@ class ComparisonOut(BaseModel):
     note: str | None = Field(default=None, description="why there is none")
 
 
-class MetricFiguresOut(BaseModel):
+class MetricFiguresOut(OpenModel):
     """What numbers of one metric mean."""
-
-    model_config = ConfigDict(extra="allow")
 
     metric: str = Field(description="its name")
     signature: str = Field(description="all that the numbers depend on, in short; belongs beside every number")
@@ -148,10 +135,8 @@ class CombinedMetricOut(MetricFiguresOut):
     systems: dict[str, SystemFiguresOut] = Field(description="by name")
 
 
-class SystemSumsOut(BaseModel):
+class SystemSumsOut(OpenModel):
     """The sums of one system's replies."""
-
-    model_config = ConfigDict(extra="allow")
 
     items: list[str] = Field(description="of each row, the item's id")
     rows: list[list[float | None] | None] = Field(description="of each reply its sums; null where it has no score")
@@ -159,10 +144,8 @@ class SystemSumsOut(BaseModel):
     problems: list[dict[str, object]] = Field(description="why a row has none: its number, a code, and words")
 
 
-class MetricSumsOut(BaseModel):
+class MetricSumsOut(OpenModel):
     """What scores by one metric are made of."""
-
-    model_config = ConfigDict(extra="allow")
 
     metric: str = Field(description="its name")
     signature_full: str = Field(description="all that the sums depend on: only equal ones can be put together")
@@ -200,10 +183,8 @@ class ScoreVersionsOut(VersionsOut):
     )
 
 
-class ScoresOut(Problems, ResponseModel):
+class ScoresOut(OpenModel, Problems, ResponseModel):
     """What `refaug score --json` prints, with the versions that made it; with `stats`, sums instead of scores."""
-
-    model_config = ConfigDict(extra="allow")
 
     scores: list[MetricScoresOut] = Field(default=[], description="a metric each")
     data: str | None = Field(default=None, description="names the items and golds that were scored")
@@ -243,10 +224,8 @@ class CombineIn(OptionsBody[RequestedResampling]):
     )
 
 
-class CombinedOut(ResponseModel):
+class CombinedOut(OpenModel, ResponseModel):
     """Scores of all batches together."""
-
-    model_config = ConfigDict(extra="allow")
 
     scores: list[CombinedMetricOut] = Field(description="a metric each")
     data: list[str | None] = Field(description="of each batch, what names the items and golds that were scored")

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from refaug.operations.references import FrozenReferences
 from refaug.operations.scoring_options import RequestedScoring
-from refaug.scoring.reference_sets.set_manifest import Purpose
+from refaug.scoring.reference_sets.reference_set import Purpose
 from refaug.service.option_groups import OptionsBody
 from refaug.service.web.problems import FieldProblem
 from refaug.service.web.schemas import scoring
 from refaug.service.web.schemas.common import (
-    STRICT,
     ItemsField,
     OnError,
     OnErrorField,
+    OpenModel,
+    Page,
     ResponseModel,
+    StrictModel,
 )
 
 SystemName = Annotated[str, Field(min_length=1, max_length=200)]
@@ -25,16 +27,9 @@ MAX_REPLIES: Final = 1_000_000  # of a system; as many values as a body may have
 
 MAX_WEIGHTS: Final = 250_000  # of references, in a body
 
-_ITEMS: Final[Any] = [
-    {"id": "d1", "utterance": "Where do you buy tea?", "references": ["At the market."]},
-    {"id": "d2", "utterance": "Who sells bread at noon?", "references": ["The mill does."]},
-]
-
 
 class SetIn(OptionsBody[FrozenReferences]):
     """Items to be frozen with their weighted references."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [{"items": _ITEMS, "purpose": "test"}]})
 
     items: ItemsField
     references: Literal["find", "given"] = Field(
@@ -45,10 +40,8 @@ class SetIn(OptionsBody[FrozenReferences]):
     on_error: OnErrorField = "fail"
 
 
-class ReferenceWeightIn(BaseModel):
+class ReferenceWeightIn(StrictModel):
     """What a reference weighs by people, as the export of a study has it."""
-
-    model_config = ConfigDict(**STRICT)
 
     item: str = Field(description="id of the item", min_length=1)
     reference: str = Field(description="the text of the reference", min_length=1)
@@ -56,19 +49,8 @@ class ReferenceWeightIn(BaseModel):
     ratings: int | None = Field(default=None, description="how many people have rated it; nothing reads it", ge=1)
 
 
-class DeriveIn(BaseModel):
+class DeriveIn(StrictModel):
     """What is to be another way than in the set that is derived from; what is left out stays as it is."""
-
-    model_config = ConfigDict(
-        **STRICT,
-        json_schema_extra={
-            "examples": [
-                {"parrot": "off"},
-                {"weights": "one"},
-                {"people": [{"item": "d1", "reference": "At the market.", "weight": 0.75}]},
-            ]
-        },
-    )
 
     weights: Literal["one", "rated"] | None = Field(default=None, description="what references that were found weigh")
     parrot: Literal["rated", "off"] | Annotated[float, Field(ge=-1, le=1, allow_inf_nan=False)] | None = Field(
@@ -88,15 +70,6 @@ class DeriveIn(BaseModel):
 
 class SetScoresIn(OptionsBody[RequestedScoring]):
     """Replies to items of a set, and what they are to be scored with."""
-
-    model_config = ConfigDict(
-        **STRICT,
-        json_schema_extra={
-            "examples": [
-                {"items": ["d1", "d1", "d2"], "replies": {"model": ["At the shop.", "At the mill.", "The baker."]}}
-            ]
-        },
-    )
 
     items: list[str] | None = Field(
         default=None,
@@ -170,11 +143,10 @@ class ListedSetOut(BaseModel):
     withdrawn: WithdrawalOut | None = Field(description="why it is not to be used any more, if so")
 
 
-class SetsOut(ResponseModel):
+class SetsOut(Page, ResponseModel):
     """A page of sets."""
 
     sets: list[ListedSetOut] = Field(description="by id, withdrawn ones too")
-    next: str | None = Field(description="the `after` of the next page; null on the last one")
 
 
 class BinOut(BaseModel):
@@ -232,10 +204,8 @@ class MetricOfSetOut(scoring.MetricFiguresOut):
     systems: dict[str, SystemOfSetOut] = Field(description="by name")
 
 
-class SetScoresOut(ResponseModel):
+class SetScoresOut(OpenModel, ResponseModel):
     """Scores against a set: the JSON of `refaug sets score`, and which set it was."""
-
-    model_config = ConfigDict(extra="allow")
 
     scores: list[MetricOfSetOut] = Field(
         default=[], description="for each metric its signature and the scores of all systems"

@@ -12,7 +12,7 @@ from cluster_machines import add_machine, start_head
 
 if find_spec("ray") is None:  # make test-cluster has it
     collect_ignore_glob = ["test_*.py"]
-elif find_spec("aiohttp_cors") is None:  # Ray's server for jobs wants it, and make test-all has it apart
+elif find_spec("aiohttp_cors") is None:  # Ray's server for jobs wants it, and make test-cluster has it apart
     collect_ignore = ["test_cluster_submission.py"]
 
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")

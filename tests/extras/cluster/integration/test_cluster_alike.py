@@ -6,6 +6,7 @@ import os
 from contextlib import ExitStack, contextmanager
 
 import pytest
+from told import Told
 
 from refaug.core.errors import Interrupted, Unavailable
 from refaug.core.progress import Silent
@@ -13,17 +14,6 @@ from refaug.extras.cluster import connection
 from refaug.extras.cluster.node_requirements import require_alike, versions_of
 
 PACKAGES = ("numpy", "pyarrow")
-
-
-class Steps(Silent):
-    def __init__(self):
-        self.stages, self.done = [], 0
-
-    def stage(self, name, total=None, unit=""):
-        self.stages.append((name, total, unit))
-
-    def advance(self, amount):
-        self.done += amount
 
 
 @contextmanager
@@ -54,7 +44,7 @@ def silent_file(tmp_path):
 
 
 def test_machines_whose_cores_are_busy_answer(cluster, tmp_path):
-    steps, folder = Steps(), tmp_path / "seen"
+    steps, folder = Told(), tmp_path / "seen"
     with all_cores_busy(cluster, tmp_path):
         machines = require_alike(cluster, folder, PACKAGES, steps, files=[tmp_path / "gone"])
     assert sorted(node.id for node, _ in machines) == sorted(node.id for node in cluster.nodes())

@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from cluster_builds import processes_titled, small_home
 from cluster_ingests import Steps
+from refusals import refusing
 
 from refaug.core.errors import Conflict, Interrupted
 from refaug.core.files import read_json
@@ -119,5 +120,5 @@ def test_killed_and_stopped_counts_go_on(cluster, places, expected, monkeypatch)
 @pytest.mark.slow
 def test_a_machine_with_other_software_is_named(cluster, places, monkeypatch):
     monkeypatch.setattr(node_requirements, "versions_of", lambda _: {"numpy": "1.0"})
-    with pytest.raises(Conflict, match=r"other versions: numpy \d.* in place of 1\.0"):
+    with refusing(Conflict, "numpy", "1.0"):
         counted(places, "other", cluster)

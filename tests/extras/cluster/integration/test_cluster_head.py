@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import subprocess
 from contextlib import suppress
-from random import Random
 
 import httpx2
-import numpy as np
 import pytest
 from cluster_builds import assert_is, command_of, order_of, small_home
 from cluster_machines import add_machine, bring_head_back, lose_head, redis_server, start_head
-from cluster_shards import WORDS, chance_tests, pairs_of_chance, processes_of_shards, until
-from indexes import build, home_of
+from cluster_shards import home_of_chance, log_of_chance, processes_of_shards, until
+from indexes import build
 from servers import said_by, served
 
 from refaug.core.progress import Silent
@@ -29,15 +27,12 @@ WITHOUT_HEAD_S = 5  # that Ray waits for a head before its processes end, 60 unl
 
 @pytest.fixture(scope="module")
 def log():
-    random = Random(3)
-    pairs = pairs_of_chance(random, 1_500)
-    return pairs, chance_tests(random, pairs, 12)
+    return log_of_chance(3, 1_500, 12)
 
 
 @pytest.fixture(scope="module")
 def served_places(log, tmp_path_factory):
-    rows = np.random.default_rng(1).standard_normal((len(WORDS), 16)).astype(np.float32)
-    places = home_of(tmp_path_factory.mktemp("head") / "home", log[0], dict(zip(WORDS, rows, strict=True)))
+    places = home_of_chance(tmp_path_factory.mktemp("head"), log[0])
     build(places, "chat", shards=3, check_queries=50, limits=Limits(factory="PCAR8,IVF8,PQ4x4fs", recall=0.5))
     return places
 

@@ -17,13 +17,12 @@ from pathlib import Path
 from random import Random
 
 import httpx2
-import numpy as np
 import orjson
 import pytest
 from cluster_builds import assert_is, command_of, left_of, order_of, small_home
 from cluster_machines import add_machine, bring_head_back, lose_head, redis_server, start_head
-from cluster_shards import WORDS, chance_tests, pairs_of_chance, processes_of_shards, titles_of_cluster, until
-from indexes import build, home_of
+from cluster_shards import home_of_chance, log_of_chance, processes_of_shards, titles_of_cluster, until
+from indexes import build
 from plain_search import MODES
 from servers import served
 
@@ -46,15 +45,12 @@ SEEDS = range(10)
 
 @pytest.fixture(scope="module")
 def log():
-    random = Random(3)
-    pairs = pairs_of_chance(random, 1_500)
-    return pairs, chance_tests(random, pairs, 12)
+    return log_of_chance(3, 1_500, 12)
 
 
 @pytest.fixture(scope="module")
 def served_places(log, tmp_path_factory):
-    rows = np.random.default_rng(1).standard_normal((len(WORDS), 16)).astype(np.float32)
-    places = home_of(tmp_path_factory.mktemp("kills") / "home", log[0], dict(zip(WORDS, rows, strict=True)))
+    places = home_of_chance(tmp_path_factory.mktemp("kills"), log[0])
     build(places, "chat", shards=SHARDS, check_queries=50, limits=Limits(factory="PCAR8,IVF8,PQ4x4fs", recall=0.5))
     return places
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import logging
 import socket
 from contextlib import contextmanager
-from random import Random
 
-import numpy as np
 import pytest
 from cluster_machines import machine_with_its_own_disk
-from cluster_shards import WORDS, chance_tests, pairs_of_chance, until
+from cluster_shards import home_of_chance, log_of_chance, until
 from disks import fill
-from indexes import build, home_of
+from indexes import build
+from refusals import refusing
 
 from refaug.core.artefacts.manifests import NamedFile
 from refaug.core.artefacts.store.locations import StoreSettings
@@ -32,15 +31,12 @@ SHARDS = 3  # one for each machine
 
 @pytest.fixture(scope="module")
 def log():
-    random = Random(5)
-    pairs = pairs_of_chance(random, 600)
-    return pairs, chance_tests(random, pairs, 12)
+    return log_of_chance(5, 600, 12)
 
 
 @pytest.fixture(scope="module")
 def places(log, tmp_path_factory):
-    rows = np.random.default_rng(1).standard_normal((len(WORDS), 16)).astype(np.float32)
-    places = home_of(tmp_path_factory.mktemp("openings") / "home", log[0], dict(zip(WORDS, rows, strict=True)))
+    places = home_of_chance(tmp_path_factory.mktemp("openings"), log[0])
     build(places, "chat", shards=SHARDS)
     build(places, "small")
     return places
@@ -70,8 +66,7 @@ def machine_with_a_full_disk(joined, machines, node_cache, monkeypatch):
 
 @pytest.mark.machine
 def test_a_full_disk_on_one_machine_stops_no_version(joined, machine_with_a_full_disk, places, log, caplog):
-    full = rf"shard \d of chat@.+: on {socket.gethostname()}: .+ bytes are needed, \d+ are free"
-    with hosts_of(joined, 1) as hosts, pytest.raises(StorageFull, match=full):
+    with hosts_of(joined, 1) as hosts, refusing(StorageFull, "shard", "chat@", socket.gethostname()):
         ReferenceIndex.open_on(places, "chat", hosts)  # the shard on that machine is nowhere else
     caplog.clear()
     with (

@@ -12,11 +12,10 @@ from contextlib import suppress
 from pathlib import Path
 from random import Random
 
-import numpy as np
 import pytest
 from cluster_machines import add_machine
-from cluster_shards import WORDS, chance_tests, pairs_of_chance, processes_of_shards, until
-from indexes import add_to_log, build, home_of
+from cluster_shards import home_of_chance, log_of_chance, pairs_of_chance, processes_of_shards, until
+from indexes import add_to_log, build
 from plain_search import MODES, RawPair
 
 from refaug.core.progress import Silent
@@ -33,15 +32,12 @@ from refaug.indexer.search.searched_segments import ShardsMissing
 
 @pytest.fixture(scope="module")
 def log():
-    random = Random(1)
-    pairs = pairs_of_chance(random, 1_500)
-    return pairs, chance_tests(random, pairs, 24)
+    return log_of_chance(1, 1_500, 24)
 
 
 @pytest.fixture(scope="module")
 def places(log, tmp_path_factory):
-    rows = np.random.default_rng(1).standard_normal((len(WORDS), 16)).astype(np.float32)
-    return home_of(tmp_path_factory.mktemp("serving") / "home", log[0], dict(zip(WORDS, rows, strict=True)))
+    return home_of_chance(tmp_path_factory.mktemp("serving"), log[0])
 
 
 @pytest.fixture(scope="module")

@@ -7,10 +7,9 @@ import signal
 from dataclasses import replace
 from random import Random
 
-import numpy as np
 import pytest
-from cluster_shards import WORDS, chance_tests, pairs_of_chance, processes_of_shards, until
-from indexes import add_to_log, build, home_of
+from cluster_shards import home_of_chance, log_of_chance, pairs_of_chance, processes_of_shards, until
+from indexes import add_to_log, build
 from plain_search import MODES
 from servers import served
 
@@ -25,15 +24,12 @@ PLAIN = {"weights": "one", "parrot": "off"}  # no rater is needed
 
 @pytest.fixture(scope="module")
 def log():
-    random = Random(3)
-    pairs = pairs_of_chance(random, 1_500)
-    return pairs, chance_tests(random, pairs, 12)
+    return log_of_chance(3, 1_500, 12)
 
 
 @pytest.fixture(scope="module")
 def places(log, tmp_path_factory):
-    rows = np.random.default_rng(1).standard_normal((len(WORDS), 16)).astype(np.float32)
-    places = home_of(tmp_path_factory.mktemp("http") / "home", log[0], dict(zip(WORDS, rows, strict=True)))
+    places = home_of_chance(tmp_path_factory.mktemp("http"), log[0])
     build(places, "chat", shards=3, check_queries=50, limits=Limits(factory="PCAR8,IVF8,PQ4x4fs", recall=0.5))
     return places
 

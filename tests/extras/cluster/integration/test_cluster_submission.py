@@ -1,6 +1,6 @@
 """A build that is submitted to a cluster as a job of Ray, from a process that does not belong to the cluster.
 
-Ray's server for jobs has further packages, so `make test-all` runs this file in an environment apart.
+Ray's server for jobs has further packages, so `make test-cluster` runs this file in an environment apart.
 """
 
 from __future__ import annotations

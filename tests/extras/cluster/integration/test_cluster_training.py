@@ -9,6 +9,7 @@ import numpy as np
 import orjson
 import pytest
 from cluster_builds import processes_titled
+from refusals import refusing
 from safetensors.numpy import load_file
 from trainings import talk
 
@@ -18,7 +19,7 @@ from refaug.core.errors import Conflict
 from refaug.core.home import Settings
 from refaug.core.progress import Silent
 from refaug.rater.nn.build import RaterOrder, train_rater
-from refaug.rater.nn.model import RaterConfig
+from refaug.rater.nn.sizes import RaterConfig
 from refaug.rater.training.examples import ExampleSettings
 from refaug.rater.training.loop import TrainConfig
 from refaug.scoring.home.networks import rater_places
@@ -110,6 +111,6 @@ def test_a_training_that_was_stopped_on_a_cluster_goes_on_without_it(cluster, ho
 
 
 def test_more_workers_than_there_are_cores_are_refused(cluster, home):
-    with pytest.raises(Conflict, match=r"has 2 cores on 2 machines; 3 workers of 1 threads want 3"):
+    with refusing(Conflict, "2 cores", 3):
         trained(home, "many", cluster, workers=3, accumulate=3)
     assert artefact_stores(home)["rater"].current("many") is None

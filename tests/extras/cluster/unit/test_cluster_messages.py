@@ -133,7 +133,7 @@ def test_numbers_that_json_has_not(number: float) -> None:
     ],
 )
 def test_types_that_are_not_known_are_named(value: Any, named: str) -> None:
-    with pytest.raises(TypeError, match=named):
+    with refusing(TypeError, named):
         KNOWN.pack(value)
 
 
@@ -145,7 +145,7 @@ def test_two_types_of_one_name_are_refused() -> None:
 def test_a_message_that_is_cut_short_is_refused() -> None:
     message = KNOWN.pack(Pair(np.arange(5), "text"))
     for size in range(len(message)):
-        with pytest.raises(Corrupt, match="is cut short" if size < 16 else f"has {size} bytes; its head says"):
+        with refusing(Corrupt, *([size] if size >= 16 else [])):
             KNOWN.unpack(message[:size])
     with refusing(Corrupt, len(message) + 8):
         KNOWN.unpack(message + bytes(8))

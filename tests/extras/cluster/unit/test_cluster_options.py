@@ -30,7 +30,7 @@ BOTH = "both or neither: on names the cluster, workers the number of processes t
         ),
         (
             ("sets", "references", "items.jsonl", "--index", "chat", "--on", "auto"),
-            "--rater: something is to be rated, and no rater is named",
+            "--rater: references are to be rated, and no rater is named",
         ),
     ],
     ids=lambda command: " ".join(command[:2]) if isinstance(command, tuple) else "",

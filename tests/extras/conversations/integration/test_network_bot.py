@@ -15,7 +15,7 @@ from refaug.bots.generation import GeneratingBot
 from refaug.bots.replier import ReplyRequest
 from refaug.core.records import Item
 from refaug.rater.adem.vhred.artefact import Vhred, choose_reply
-from refaug.rater.adem.vhred.generation_settings import GenerationSettings
+from refaug.rater.adem.vhred.sizes import GenerationSettings
 
 ONE = ("--threads", "1")
 

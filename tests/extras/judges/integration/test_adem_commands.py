@@ -19,8 +19,9 @@ from refaug.cli.main import main
 from refaug.core.home import Settings
 from refaug.core.progress import Silent
 from refaug.extras.judges.metrics.likelihood import score_of
-from refaug.logs.ingest.ingest import IngestOrder, ingest
-from refaug.scoring.home.networks import open_vhred
+from refaug.logs.ingest.ingest import ingest
+from refaug.logs.ingest.order import IngestOrder
+from refaug.scoring.home.torch_networks import open_vhred
 
 TINY = ("--preset", "small", "--steps", "4", "--round-steps", "2", "--batch", "8", "--threads", "1")
 PRETRAIN = ("train", "vhred", "chat", *TINY, "--max-tokens", "12")

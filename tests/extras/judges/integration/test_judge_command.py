@@ -81,7 +81,7 @@ def test_answers_are_asked_once(home, items: Path) -> None:
         second = home("score", items, "-m", "judge:model=local", "--draws", 0, "--json")
     assert len(fake.received) == 5
     assert systems(first) == systems(second)
-    assert "0 asked, 5 from stored answers" in second.json["warnings"][-2]
+    assert "0 asked, 5 from stored answers" in second.json["warnings"][-3]
 
 
 def test_what_is_no_rating_has_a_reason_and_no_score(home, items: Path) -> None:
@@ -210,12 +210,12 @@ def test_meta_compares_a_judge_with_other_metrics(home, tmp_path: Path) -> None:
     assert "judge" in result.out
 
 
-def test_a_backup_holds_judges_and_their_answers(home, items: Path, tmp_path: Path) -> None:
+def test_a_backup_holds_judges_and_their_answers(home, home_at, items: Path, tmp_path: Path) -> None:
     with endpoint(rate) as fake:
         write_judge(home.path, fake.url)
         before = home("score", items, "-m", "judge:model=local", "--draws", 0, "--json")
     assert home("admin", "backup", tmp_path / "backup").code == 0
-    restored = type(home)(tmp_path / "restored", home._capsys)
+    restored = home_at(tmp_path / "restored")
     result = restored("admin", "restore", tmp_path / "backup")
     assert result.code == 0, result.err
     after = restored("score", items, "-m", "judge:model=local", "--draws", 0, "--json")

@@ -10,13 +10,11 @@ import orjson
 import pytest
 from extras.judges.integration.test_judge_fit_command import METRICS, rated_items
 from integration.conftest import Home
-from serving import client_of, migrated
+from serving import client_of
 
 import refaug
 from refaug.core.home import Settings
 from refaug.extras.judges.combined import open_judge
-from refaug.service.jobs.worker import run_worker
-from refaug.service.server_settings import ServeSettings
 
 pytestmark = pytest.mark.slow
 
@@ -149,28 +147,3 @@ def test_http_scores_with_it_and_verifies(fitted: tuple[Home, Path], tmp_path: P
         assert mixed["scores"][0]["systems"]["a"]["unscored_by_reason"] == {"trained_on": 2}
         absent = web.post("/v1/scores", json={"items": items, "metrics": ["judge-fit:absent"]})
         assert (absent.status_code, absent.json()["code"]) == (404, "not_found")
-
-
-@pytest.mark.slow
-def test_a_meta_job_over_http_measures_it_as_the_command_does(fitted: tuple[Home, Path], tmp_path: Path) -> None:
-    home, trained_on = fitted
-    settings, inbox = migrated(Settings(home=home.path)), home.path / "inbox"
-    inbox.mkdir()
-    rated_items(inbox / "new.jsonl", 3)
-    (inbox / "seen.jsonl").write_bytes(trained_on.read_bytes())
-    few = ("--draws", "50", "--threads", "1", "--json")
-    direct = home("agreement", inbox / "new.jsonl", "-m", "judge-fit:mine", "-m", "chrf", *few).json
-    order = {"kind": "meta", "metrics": ["judge-fit:mine", "chrf"], "draws": 50, "threads": 1}
-    with client_of(settings, ready=False) as web:
-        jobs = [
-            web.post("/v1/jobs", json={**order, "data": [name]}).json()["id"] for name in ("new.jsonl", "seen.jsonl")
-        ]
-        for _ in jobs:
-            run_worker(settings, ServeSettings(), once=True)
-        of_new, of_seen = (web.get(f"/v1/jobs/{job}").json() for job in jobs)
-    assert of_new["state"] == "done", of_new
-    assert {name: of_new["result"][name] for name in direct} == direct
-    rows = of_new["result"]["sets"][0]["rows"]
-    assert [row["name"] for row in rows][:2] == ["judge-fit:mine", "chrf"]
-    assert f"judge-fit|model:{open_judge(settings, 'mine').spec}|" in orjson.dumps(of_new["result"]).decode()
-    assert (of_seen["state"], of_seen["error"]["code"]) == ("failed", "trained_on")

@@ -18,7 +18,8 @@ from vhreds import SENTENCES
 
 from refaug.cli.main import main
 from refaug.core.progress import Silent
-from refaug.logs.ingest.ingest import IngestOrder, ingest
+from refaug.logs.ingest.ingest import ingest
+from refaug.logs.ingest.order import IngestOrder
 
 pytestmark = [pytest.mark.machine, pytest.mark.slow]
 JUDGES = ("likelihood:model=talk", "judge-fit:mine", "adem:model=scorer")

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import pytest
 from browser import Page
-from page_tests import SIZES, Browsed, accessibility_faults, browsing, overflow, press
+from page_tests import Browsed, browsing, looks_right, press
 from studied import agree, press_button, say, study_home
 from studying import Person
 
@@ -145,11 +145,7 @@ class Walk:
         return str(self.page.run(f"document.querySelector('#counts [data-count={name}]')?.innerText ?? ''"))
 
     def look_right(self) -> None:
-        for width, scheme in SIZES:
-            self.page.look(width, scheme=scheme)
-            assert accessibility_faults(self.page) == [], (width, scheme)
-            assert overflow(self.page) == [], (width, scheme)
-        self.page.look(1_280)
+        looks_right(self.page)
 
     # ── the steps ──
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from servers import Served, deadline_s, served
-from studying import FORM, add_bots, chat_protocol, new_study
+from studying import add_bots, chat_protocol, new_study
 from typer.testing import CliRunner
 
 from refaug.cli.main import app
@@ -24,18 +24,12 @@ CHOICE = {"id": "adult", "type": "choice", "text": "Are you 18?", "accept": ["ye
           "options": [{"value": "yes", "text": "Yes"}, {"value": "no", "text": "No"}]}  # fmt: skip
 TRAINING = {"items": [{"id": "t1", "turns": ["Hi", "Hm."], "answers": {"quality": [1, 2]}}]}
 PAIR = {"name": "pair", "questions": [{"id": "better", "text": "Which one?", "type": "pair"}]}
-TURNS = {"name": "turns", "questions": [
-    *FORM["questions"],
-    {"id": "label", "text": "What?", "type": "choice", "scope": "turn",
-     "options": [{"value": "odd", "text": "Odd"}, {"value": "good", "text": "Good"}]},
-]}  # fmt: skip
 LABELS = {"name": "labels", "questions": [
     {"id": "sense", "type": "choice", "text": "Does it make sense?", "scope": "turn", "required": True,
      "options": [{"value": "yes", "text": "Yes"}, {"value": "no", "text": "No"}]},
     {"id": "odd", "type": "spans", "text": "What is odd?", "scope": "turn",
      "options": [{"value": "wrong", "text": "Wrong"}]},
 ]}  # fmt: skip
-REPLIES = [{"id": f"d{n}", "turns": [f"Hi {n}!"], "replies": {"omega": f"Fine {n}.", "zeta": "No."}} for n in range(4)]
 DIALOGUES = [{"id": f"d{n}", "bot": "zeta", "turns": ["Hi!", "Hello.", f"Rain {n}?", "No."]} for n in range(4)]
 COMPARED = [
     {
@@ -117,15 +111,12 @@ def test_people_chat_in_a_pilot_and_what_is_stored_is_as_planned(server: Served,
     ("kind", "form", "items", "per_person"),
     [
         ("chat-pair", PAIR, None, 1),
-        ("rate-dialogue", TURNS, DIALOGUES, 4),
         ("label-turns", LABELS, DIALOGUES, 4),
         ("pair-dialogue", PAIR, COMPARED, 4),
-        ("pair-reply", PAIR, REPLIES, 4),
-        ("rate-reply", FORM, REPLIES, 4),
         ("rate-reference", "reply-appropriateness", REFERENCES, 4),
     ],
 )
-def test_people_do_the_tasks_of_every_kind(
+def test_people_do_the_tasks_of_several_kinds(
     server: Served, kind: str, form: Any, items: list[Any] | None, per_person: int
 ) -> None:
     protocol = {"kind": kind, "form": form, "consent": "Yes?", "per_participant": per_person}
@@ -141,14 +132,14 @@ def test_people_do_the_tasks_of_every_kind(
     ]  # fmt: skip
     labels = sum(len(turn.get("labels", {})) for record in done for side in record["sides"] for turn in side["turns"])
     assert figures["answers"] == sum(len(record["answers"]) for record in done) + labels
-    assert (labels > 0) == (kind in ("rate-dialogue", "label-turns"))
+    assert (labels > 0) == (kind == "label-turns")
     if kind == "label-turns":
         hold_labels(done)
     if kind == "rate-reference":
         texts = {text for item in REFERENCES for text in item["references"]}
         assert {record["item"]["reference"] for record in done} == set(compared["means"]) <= texts
         assert len({row["truth"] for row in compared["means"].values()}) == len(compared["means"])
-    if kind in ("pair-reply", "pair-dialogue"):
+    if kind == "pair-dialogue":
         lefts = Counter(bot["bot"] for record in done for bot in record["bots"] if bot["side"] == "left")
         assert compared["balance"]["left"] == {bot: lefts[bot] for bot in ("omega", "zeta")}
         assert sum(lefts.values()) == 12

@@ -130,10 +130,10 @@ def test_a_token_that_openssl_has_signed_holds_and_one_of_another_time_does_not(
         (token_of(claims_of(), key="k2"), "not signed by a key"),
         (token_of(claims_of(), crit=["exp"]), "that can be used"),
         (token_of(claims_of())[:-8] + "AAAAAAAA", "not signed by a key"),
-        (token_of(claims_of()) + "=", "no JSON Web Token"),
-        (token_of(claims_of()) + ".x", "no JSON Web Token"),
+        (token_of(claims_of()) + "=", "not a JSON Web Token"),
+        (token_of(claims_of()) + ".x", "not a JSON Web Token"),
         (f"{packed(b'[]')}.{packed(b'[]')}.{packed(b'')}", "that can be used"),
-        ("a.b", "no JSON Web Token"),
+        ("a.b", "not a JSON Web Token"),
     ],
 )
 def test_whatever_does_not_hold_is_refused_with_the_reason(links: SignedLinks, token: str, reason: str) -> None:
@@ -160,8 +160,8 @@ def test_a_bare_id_is_refused_and_no_id_is_nobody(links: SignedLinks) -> None:
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (b"nothing", "no JSON Web Key Set"),
-        (b'{"keys": 1}', "no JSON Web Key Set"),
+        (b"nothing", "not name a JSON Web Key Set"),
+        (b'{"keys": 1}', "not name a JSON Web Key Set"),
         (b'{"keys": []}', "without keys of RS256"),
         (key_set(kty="EC"), "without keys of RS256"),
         (key_set(use="enc"), "without keys of RS256"),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from browser import Page
-from page_tests import SIZES, Browsed, accessibility_faults, browsing, overflow, press
+from page_tests import Browsed, accessibility_faults, asking_for_keys, browsing, looks_right, press
 from studied import BOTS, add_bots, agree, opened_study, press_button, press_key, say, study_home
 from studying import Person
 
@@ -54,14 +54,6 @@ def write(page: Page, selector: str, text: str) -> None:
         " for (const type of ['input', 'change']) node.dispatchEvent(new Event(type, {bubbles: true}));"
         f" }})(document.querySelector({json.dumps(selector)}))"
     )
-
-
-def looks_right(page: Page) -> None:
-    for width, scheme in SIZES:
-        page.look(width, scheme=scheme)
-        assert accessibility_faults(page) == [], (width, scheme)
-        assert overflow(page) == [], (width, scheme)
-    page.look(1_280)
 
 
 def confirm(page: Page, yes: str) -> None:
@@ -259,17 +251,17 @@ def test_choices_stand_beside_those_with_decisions(browsed: Browsed, page: Page)
     looks_right(page)
 
 
-def test_a_key_without_the_scope_is_told_so(tmp_path: Path) -> None:
+def test_a_key_without_the_scope_is_told_so(browsed: Browsed, tmp_path: Path) -> None:
     home = study_home(tmp_path)
     database = Database.open(Settings(home=home))
     token = KeyStore(database).create("scorer", [Scope("score")])[0]
     database.close()
-    with browsing(home, tmp_path, "--keys", path="/studies") as browsed:
-        browsed.page.until("document.querySelector('#list')?.innerText.includes('asks for a key')")
-        browsed.page.run(f"sessionStorage.setItem('refaug.key', {json.dumps(token)})")
-        browsed.page.tell("Page.reload")
-        browsed.page.until("document.querySelector('#list')?.innerText.includes('scope study')")
-        assert browsed.page.run("document.querySelector('#new-box').hidden")
+    with asking_for_keys(browsed, Settings(home=home), "/studies") as keyed:
+        keyed.page.until("document.querySelector('#list')?.innerText.includes('asks for a key')")
+        keyed.page.run(f"sessionStorage.setItem('refaug.key', {json.dumps(token)})")
+        keyed.page.tell("Page.reload")
+        keyed.page.until("document.querySelector('#list')?.innerText.includes('scope study')")
+        assert keyed.page.run("document.querySelector('#new-box').hidden")
 
 
 def test_ratings_of_references_become_the_weights_of_a_set(browsed: Browsed, page: Page) -> None:

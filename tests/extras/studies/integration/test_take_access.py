@@ -15,6 +15,7 @@ from starlette.testclient import TestClient
 from studying import Person, action_id, add_bots, chat_protocol, database_bytes, invitation, new_study
 
 from refaug.core.home import Settings
+from refaug.extras.studies.participation import invites
 from refaug.extras.studies.participation.invites import SESSION_DAYS, Newcomers
 from refaug.extras.studies.routes.parts import parts_of
 from refaug.service.database.database import time_text
@@ -163,6 +164,25 @@ def test_a_session_ends_after_its_days(client: TestClient) -> None:
             connection.execute(text("UPDATE study_sessions SET created = :then"), {"then": then})
         answer = client.get("/v1/take/state", headers={"Cookie": f"refaug_take={person.cookie}"})
         assert answer.status_code == status
+
+
+def test_the_newest_session_stays_though_others_were_begun_when_a_clock_was_ahead(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(invites, "_MOST_SESSIONS", 2)
+    person = Person(client)
+    person.enter(new_study(client, "ahead", chat_protocol("quokka")))
+    resume, cookies = person.resume, [person.cookie]
+    for _ in range(2):
+        with client.app.state.refaug.database.writing() as connection:  # type: ignore[attr-defined]
+            then = time_text(datetime.now(UTC) + timedelta(hours=1))
+            connection.execute(text("UPDATE study_sessions SET created = :then"), {"then": then})
+        person.enter(resume)
+        cookies.append(person.cookie)
+    statuses = [
+        client.get("/v1/take/state", headers={"Cookie": f"refaug_take={cookie}"}).status_code for cookie in cookies
+    ]
+    assert (sorted(statuses[:2]), statuses[2]) == ([200, 401], 200)
 
 
 # ── how many come ─────────────────────────────────────────────────────────────────────────────────────────────────────

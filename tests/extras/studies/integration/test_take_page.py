@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from browser import Page
-from page_tests import SIZES, Browsed, accessibility_faults, browsing, hostile_texts, overflow, press_enter, tab_to
+from page_tests import (
+    Browsed,
+    accessibility_faults,
+    browsing,
+    hostile_texts,
+    looks_right,
+    overflow,
+    press_enter,
+    tab_to,
+)
 from studied import (
     BOTS,
     TRAINING,
     add_bots,
     agree,
-    invited,
     opened_study,
     press_button,
     press_key,
@@ -46,15 +53,6 @@ def device(browsed: Browsed) -> Iterator[Page]:
     assert page.said == []
     assert [one for one in page.asked if not one.startswith((browsed.address, "about:", "blob:"))] == []
     page.tell("Page.close")
-
-
-def looks_right(page: Page) -> None:
-    """Nothing is inaccessible or too wide, in all sizes and schemes."""
-    for width, scheme in SIZES:
-        page.look(width, scheme=scheme)
-        assert accessibility_faults(page) == [], (width, scheme)
-        assert overflow(page) == [], (width, scheme)
-    page.look(1_280)
 
 
 def test_three_bots_from_consent_to_the_code_by_keyboard_alone(browsed: Browsed, device: Page) -> None:
@@ -432,20 +430,6 @@ def test_links_that_open_nothing_are_answered_kindly(browsed: Browsed, device: P
     device.until("document.querySelector('#view')?.innerText.includes('Copy the whole link')")
     looks_right(device)
     device.said[:] = [one for one in device.said if "Failed to load resource" not in one]
-
-
-def test_an_id_of_a_recruiting_service_makes_one_participant_and_opens_nothing_on_another_device(
-    browsed: Browsed, device: Page
-) -> None:
-    study = opened_study(browsed, "recruited", CHAT)
-    link = invited(browsed, study.id).replace("/take#", "/take?PROLIFIC_PID=5f1e&STUDY_ID=9#")
-    device.go(link)
-    agree(device)
-    other = device.other_device(link)
-    other.until("document.body.innerText.trim().length > 20")
-    assert not other.run("document.querySelector('#start-task')")
-    assert len(participants(browsed, study.id)) == 1
-    assert "5f1e" not in json.dumps(participants(browsed, study.id))
 
 
 def test_the_page_speaks_german_and_holds_the_first_page_below_100_kb(browsed: Browsed, device: Page) -> None:

@@ -13,9 +13,9 @@ from refaug.extras.studies.figures.disagreements import (
     pair_figures,
     rating_agreement,
 )
-from refaug.extras.studies.figures.factors import factor_tests
 from refaug.extras.studies.figures.means import bot_means, standardised
 from refaug.extras.studies.questions import choice_rows, protocol_questions, rating_rows
+from refaug.extras.studies.report.numbers import factor_tests
 
 PAIR = {"id": "better", "text": "better", "type": "pair"}
 

@@ -8,7 +8,6 @@ import pytest
 from refusals import refusing
 
 from refaug.core.errors import BadInput
-from refaug.extras.studies.figures.factors import protocol_factors
 from refaug.extras.studies.protocol.study_form import (
     StudyQuestion,
     checked_answer,
@@ -20,6 +19,7 @@ from refaug.extras.studies.protocol.study_form import (
 from refaug.extras.studies.protocol.study_items import items_sha256, units_of
 from refaug.extras.studies.protocol.study_protocol import StudyProtocol
 from refaug.extras.studies.records import StudyKind
+from refaug.extras.studies.report.numbers import protocol_factors
 
 CHAT = {"kind": "chat", "bots": ["a", "b"]}
 ONE = {"id": "q", "text": "How?", "type": "likert"}

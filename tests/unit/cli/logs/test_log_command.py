@@ -11,7 +11,8 @@ import pytest
 from refaug.cli.main import main
 from refaug.core.home import Settings
 from refaug.core.progress import Silent
-from refaug.logs.ingest.ingest import IngestOrder, ingest
+from refaug.logs.ingest.ingest import ingest
+from refaug.logs.ingest.order import IngestOrder
 from refaug.logs.store import StoredLog
 
 

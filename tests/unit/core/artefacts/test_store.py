@@ -471,31 +471,29 @@ def failing(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("call", "error", "raised", "message"),
+    ("call", "error", "raised"),
     [
         (
             "get_file_info",
             OSError("AWS Error NETWORK_CONNECTION during HeadObject: could not connect"),
             Unavailable,
-            "cannot be reached",
         ),
-        ("open_output_stream", OSError("AWS Error ACCESS_DENIED during PutObject"), NoAccess, "refuses this"),
-        ("get_file_info", OSError("(HTTP status 403) during HeadObject"), NoAccess, "refuses this"),
-        ("move", PermissionError(13, "denied"), NoAccess, "refuses this"),
+        ("open_output_stream", OSError("AWS Error ACCESS_DENIED during PutObject"), NoAccess),
+        ("get_file_info", OSError("(HTTP status 403) during HeadObject"), NoAccess),
+        ("move", PermissionError(13, "denied"), NoAccess),
         (
             "open_output_stream",
             OSError("AWS Error NO_SUCH_BUCKET during PutObject"),
             NotFound,
-            "no bucket for failing://x",
         ),
-        ("open_output_stream", OSError(28, "No space left"), StorageFull, "is full"),
-        ("move", OSError("AWS Error SLOW_DOWN (HTTP status 503)"), Unavailable, "does not answer"),
+        ("open_output_stream", OSError(28, "No space left"), StorageFull),
+        ("move", OSError("AWS Error SLOW_DOWN (HTTP status 503)"), Unavailable),
     ],
 )
-def test_a_store_that_fails_is_named_and_the_same_push_then_succeeds(failing, versions, call, error, raised, message):
+def test_a_store_that_fails_is_named_and_the_same_push_then_succeeds(failing, versions, call, error, raised):
     handler, store = failing
     handler.fail = (call, error)
-    with pytest.raises(raised, match=message):
+    with refusing(raised, "failing://x"):
         push(store, versions)
     handler.fail = None
     record = push(store, versions).record
@@ -609,5 +607,5 @@ def test_a_store_is_left_out_only_where_none_is_named():
 
 def test_a_store_that_is_a_file_or_cannot_be_written_is_named(versions, tmp_path):
     (tmp_path / "file").write_text("x")
-    with pytest.raises((Conflict, Unavailable), match="the store"):
+    with refusing((Conflict, Unavailable), "store"):
         push(Store(LocalFiles(tmp_path / "file")), versions)

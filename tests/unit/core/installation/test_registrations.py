@@ -89,3 +89,8 @@ def test_a_name_of_ours_is_found_without_reading_what_is_installed() -> None:
         "assert 'importlib.metadata' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True, cwd=ROOT, timeout=120)
+
+
+def test_pages_of_an_extra_are_found_before_those_of_the_service_are_imported() -> None:
+    program = "from refaug.core.installation import PAGES, usable\nassert {'studies', 'take'} <= set(usable(PAGES))\n"
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=ROOT, timeout=120)

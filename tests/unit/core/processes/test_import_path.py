@@ -14,15 +14,20 @@ ROOT = Path(__file__).resolve().parents[4]
 
 def test_folders_of_the_user_leave_and_installations_go_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     user, cluster, working = (tmp_path / name for name in ("user", "cluster", "working"))
+    hook = tmp_path / "venv" / "site-packages" / "opentelemetry" / "auto_instrumentation"
     (cluster / "torch-2.13.dist-info").mkdir(parents=True)
     user.mkdir()
     working.mkdir()
     monkeypatch.chdir(working)
-    environment = {"PYTHONPATH": os.pathsep.join(["../user", str(cluster), "", str(user)]), "PATH": "/bin"}
-    path = ["", str(working), str(user), str(cluster), "/lib/python", "/site"]
+    environment = {"PYTHONPATH": os.pathsep.join([str(hook), "../user", str(cluster), "", str(user)]), "PATH": "/bin"}
+    path = ["", str(working), str(hook), str(user), str(cluster), "/lib/python", "/site"]
     leave_user_folders(path, environment)
-    assert path == ["/lib/python", "/site", str(cluster)]
-    assert environment == {"PATH": "/bin", "PYTHONSAFEPATH": "1", "PYTHONPATH": str(cluster)}
+    assert path == ["/lib/python", "/site", str(hook), str(cluster)]
+    assert environment == {
+        "PATH": "/bin",
+        "PYTHONSAFEPATH": "1",
+        "PYTHONPATH": os.pathsep.join([str(hook), str(cluster)]),
+    }
 
 
 def test_nothing_is_left_of_a_path_of_folders_of_the_user(tmp_path: Path) -> None:

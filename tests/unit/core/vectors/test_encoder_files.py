@@ -153,7 +153,7 @@ def test_other_models_are_searched_one_folder_deep_and_five_are_named(tmp_path: 
         ("tokenizer.json", b"\xff\xfe", "is no tokenizer that can be used"),
         ("tokenizer.json", b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "only a Git LFS pointer"),
         ("config.json", b"{", "config.json"),
-        ("config.json", b"[]", "holds no JSON object"),
+        ("config.json", b"[]", "does not hold a JSON object"),
     ],
 )
 def test_a_damaged_file_is_named(

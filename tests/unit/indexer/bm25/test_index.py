@@ -17,15 +17,14 @@ from plain_bm25 import PlainBm25
 from refusals import refusing
 
 from refaug.core.errors import Corrupt, Usage
-from refaug.core.kernels import frozen
+from refaug.core.kernels.kernel import frozen
 from refaug.core.progress import Silent
-from refaug.indexer.bm25.index import (
-    Bm25Index,
+from refaug.indexer.bm25.index import Bm25Index, build_bm25
+from refaug.indexer.bm25.scores import (
     Bm25Settings,
     Bm25Statistics,
     bm25_row_score,
     brute_force,
-    build_bm25,
     select_queries,
     self_scores,
     weigh_queries,

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from indexes import add_to_log, build, home_of
 from plain_search import MODES, RawPair
+from told import Interrupting
 
 from refaug.core.files import exclusive
 from refaug.core.progress import Silent
@@ -266,18 +267,6 @@ def holders(folder):
 def extra_words(places):
     folder = folder_of(places, "chat")
     return set(np.concatenate([np.load(path) for path in folder.rglob("extra_words.npy")]).tolist())
-
-
-class Interrupting(Silent):
-    """Interrupts the work when so many stages have begun."""
-
-    def __init__(self, stages):
-        self.left = stages
-
-    def stage(self, name, total=None, unit=""):
-        self.left -= 1
-        if self.left < 0:
-            raise KeyboardInterrupt(name)
 
 
 @pytest.mark.slow

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from refusals import refusing
 from safeguards import mostly_slow
+from told import Told
 
 from refaug.core.errors import Corrupt, StorageFull, Usage
-from refaug.core.progress import Silent
 from refaug.indexer.building.recall import ExactSearch
 from refaug.indexer.nearest.faiss_calls import nearest, openmp_threads, search_threads, set_threads
 from refaug.indexer.nearest.index_builder import AnnBuilder, AnnIndex
@@ -276,19 +276,8 @@ def test_of_equals_the_first_rows_come_first():
 # ── building ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class Heard(Silent):
-    def __init__(self):
-        self.stages, self.done = [], 0
-
-    def stage(self, name, total=None, unit=""):
-        self.stages.append((name, total, unit))
-
-    def advance(self, amount):
-        self.done += amount
-
-
 def test_training_is_quiet_and_tells_how_far_it_is(capfd):
-    heard = Heard()
+    heard = Told()
     AnnBuilder.train("IVF32,SQ8", 16, unit_rows(32 * 39, 16), progress=heard)
     assert (heard.stages, heard.done) == ([("finding lists", 10, "rounds")], 10)
     assert capfd.readouterr() == ("", "")

@@ -11,13 +11,13 @@ from random import Random
 import numpy as np
 import pytest
 from indexes import add_to_log, build, built, home_of
-from plain_search import MILLION, MODES, RawPair, sha
+from plain_search import MILLION, MODES, UNKNOWN, WORDS, RawPair, chance_tests, sha
 from refusals import refusing
 from safeguards import mostly_slow
+from told import Interrupting
 
 from refaug.core.errors import BadInput, Usage
 from refaug.core.progress import Silent
-from refaug.core.records import Item, Reference
 from refaug.core.text.normalisation import normalise
 from refaug.indexer.building.compaction import compact_index
 from refaug.indexer.building.plan import Limits
@@ -26,8 +26,6 @@ from refaug.indexer.search.exact_check import check_index
 from refaug.indexer.search.index import ReferenceIndex
 from refaug.indexer.search.search_settings import SearchSettings
 
-WORDS = tuple(f"w{number}" for number in range(60))
-UNKNOWN = tuple(f"x{number}" for number in range(30))  # without a vector
 DIMENSIONS = 16
 KINDS = {"Flat": (3, 8), "IVF8,SQ8": (3,), "IVF8,RaBitQfs": (3,), "PCAR8,IVF8,PQ4x4fs": (3, 8)}
 
@@ -47,19 +45,6 @@ def pairs_of_chance(random, count, first=0):
             utterance = " ".join(random.sample(utterance.split(), len(utterance.split())))
         pairs.append(RawPair("chat", f"d{number % 97}", str(number), utterance, response, None, f"s{number % 50}"))
     return pairs
-
-
-def chance_tests(random, pairs, count):
-    return [
-        Item(
-            id=str(number),
-            turns=(random.choice(pairs).utterance if number % 2 else " ".join(random.choices(WORDS, k=3)),),
-            references=(Reference(text=random.choice(pairs).response),),
-            dialogue=random.choice((None, "d1", "d2")),
-            exclude=tuple(random.sample(("d3", "d4", "d5"), number % 3)),
-        )
-        for number in range(count)
-    ]
 
 
 def answers(index, tests, how):
@@ -216,18 +201,6 @@ def test_numbers_of_shards_that_cannot_be_meant(tmp_path):
     add_to_log(places, "other", pairs_of_chance(Random(4), 1))
     with refusing(BadInput):
         build(places, shards=2, least_coverage=1.0)
-
-
-class Interrupting(Silent):
-    """Interrupts the work when so many stages have begun."""
-
-    def __init__(self, stages):
-        self.left = stages
-
-    def stage(self, name, total=None, unit=""):
-        self.left -= 1
-        if self.left < 0:
-            raise KeyboardInterrupt(name)
 
 
 @pytest.mark.slow

@@ -12,6 +12,7 @@ from encoders import WORDS, TinyEncoder, write_encoder
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from refusals import refusing
+from told import Told
 
 from refaug.core.errors import Conflict
 from refaug.core.progress import Silent
@@ -29,15 +30,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def encoder(folder: Path) -> OnnxEncoder:
     return open_encoder(folder)
-
-
-class Heard(Silent):
-    """Adds up what was reported."""
-
-    total = 0
-
-    def advance(self, amount: int) -> None:
-        self.total += amount
 
 
 def sentences(count: int, seed: int = 0) -> list[str]:
@@ -62,14 +54,14 @@ def expected_vectors(texts: Sequence[str]) -> np.ndarray:
 
 
 def test_the_matrix_holds_the_vectors_of_the_model(encoder: OnnxEncoder, tmp_path: Path) -> None:
-    texts, progress = sentences(50), Heard()
+    texts, progress = sentences(50), Told()
     known = encode_utterances(encoder, batches(texts, 20), tmp_path / "vectors.npy", progress)
     matrix = np.load(tmp_path / "vectors.npy", mmap_mode="r")
     assert (matrix.dtype, matrix.shape) == (np.float32, (50, 12))
     assert matrix.tobytes() == of_unit_length(encoder.sentence_vectors(texts)).astype(np.float32).tobytes()
     np.testing.assert_allclose(matrix, expected_vectors(texts), atol=3e-4)
     assert known.tolist() == [True] * 50
-    assert progress.total == 50
+    assert progress.done == 50
     assert [path.name for path in tmp_path.iterdir()] == ["vectors.npy"]
 
 
@@ -96,7 +88,7 @@ def test_a_stopped_run_goes_on_after_its_last_piece(
     with pytest.raises(KeyboardInterrupt):
         encode_utterances(encoder, stopped(texts, after, size), path, Silent())
     assert not path.exists()
-    rest, progress = open_encoder(folder), Heard()  # which remembers none of the texts
+    rest, progress = open_encoder(folder), Told()  # which remembers none of the texts
     asked = list[str]()
     ask = rest.sentence_vectors
 
@@ -107,7 +99,7 @@ def test_a_stopped_run_goes_on_after_its_last_piece(
     rest.sentence_vectors = listening  # type: ignore[method-assign]
     known = encode_utterances(rest, batches(texts, 700), path, progress)
     assert asked == texts[after:]
-    assert progress.total == 10_000
+    assert progress.done == 10_000
     assert known.all()
     encode_utterances(encoder, batches(texts), tmp_path / "at_once.npy", Silent())
     assert np.abs(np.load(path) - np.load(tmp_path / "at_once.npy")).max() < 1e-6

@@ -78,200 +78,107 @@ TWITTER_NAMES = {
     "speaker": "user.screen_name",
     "time": "created_at",
 }
+CONVOKIT_NAMES = {"id": "id", "text": "text", "root": "conversation_id", "speaker": "speaker", "time": "timestamp"}
+
+
+def json_format(shape: Shape, name: str = "jsonl", **names: str) -> Format:
+    """JSON of a platform, or of none."""
+    markup = name if name in ("reddit", "twitter") else "none"
+    return Format(name=name, container=Container.JSON, shape=shape, fields=Fields(names=names), markup=markup)
+
+
+def table_format(container: Container, shape: Shape, *columns: str, header: bool = True, **names: str) -> Format:
+    return Format(
+        name=container.value,
+        container=container,
+        shape=shape,
+        fields=Fields(names=names or {column: column for column in columns}),
+        columns=columns,
+        header=header,
+    )
+
+
+TURNS, PAIRS, DIALOGUES, MESSAGES = Shape.TURNS, Shape.PAIRS, Shape.DIALOGUES, Shape.MESSAGES
 TEXT_FORMATS: list[tuple[str, bytes, Format]] = [
     (
         "dialogues",
         jsonl({"dialog_id": 1, "turns": ["a", "b"], "split": "train"}),
-        Format(
-            name="jsonl",
-            container=Container.JSON,
-            shape=Shape.DIALOGUES,
-            fields=Fields(names={"turns": "turns", "id": "dialog_id", "tags": "split"}),
-        ),
+        json_format(DIALOGUES, turns="turns", id="dialog_id", tags="split"),
     ),
     (
         "chat messages",
         jsonl({"messages": [{"role": "user", "content": "a"}], "id": "x", "created_at": 1}),
-        Format(
-            name="jsonl",
-            container=Container.JSON,
-            shape=Shape.DIALOGUES,
-            fields=Fields(names={"turns": "messages", "id": "id"}),
-        ),
+        json_format(DIALOGUES, turns="messages", id="id"),
     ),
     (
         "shared conversations",
         jsonl({"conversations": [{"from": "human", "value": "a"}]}),
-        Format(
-            name="jsonl",
-            container=Container.JSON,
-            shape=Shape.DIALOGUES,
-            fields=Fields(names={"turns": "conversations"}),
-        ),
+        json_format(DIALOGUES, turns="conversations"),
     ),
     (
         "pairs",
         jsonl({"question": "a", "answer": "b", "author": "x", "ts": 1}),
-        Format(
-            name="jsonl",
-            container=Container.JSON,
-            shape=Shape.PAIRS,
-            fields=Fields(names={"utterance": "question", "response": "answer", "speaker": "author", "time": "ts"}),
-        ),
+        json_format(PAIRS, utterance="question", response="answer", speaker="author", time="ts"),
     ),
     (
         "messages",
         jsonl({"conversation_id": "c", "message_id": 1, "reply_to": None, "text": "a"}),
-        Format(
-            name="jsonl",
-            container=Container.JSON,
-            shape=Shape.MESSAGES,
-            fields=Fields(names={"id": "message_id", "parent": "reply_to", "text": "text", "root": "conversation_id"}),
-        ),
+        json_format(MESSAGES, id="message_id", parent="reply_to", text="text", root="conversation_id"),
     ),
     (
         "single turns",
         jsonl({"conversation_id": "c", "turn_id": 1, "text": "a", "role": "agent"}),
-        Format(
-            name="jsonl",
-            container=Container.JSON,
-            shape=Shape.TURNS,
-            fields=Fields(names={"root": "conversation_id", "text": "text", "id": "turn_id", "speaker": "role"}),
-        ),
+        json_format(TURNS, root="conversation_id", text="text", id="turn_id", speaker="role"),
     ),
     (
         "CSV of single turns",
         b"call_id,speaker,text\n1,agent,hello\n1,caller,hi\n",
-        Format(
-            name="csv",
-            container=Container.CSV,
-            shape=Shape.TURNS,
-            fields=Fields(names={"root": "call_id", "text": "text", "speaker": "speaker"}),
-            columns=("call_id", "speaker", "text"),
-            header=True,
+        table_format(
+            Container.CSV, TURNS, "call_id", "speaker", "text", root="call_id", text="text", speaker="speaker"
         ),
     ),
     (
         "a forum's messages, which are not Reddit's",
         jsonl({"id": 1, "parent_id": None, "body": "a"}),
-        Format(
-            name="jsonl",
-            container=Container.JSON,
-            shape=Shape.MESSAGES,
-            fields=Fields(names={"id": "id", "parent": "parent_id", "text": "body"}),
-        ),
+        json_format(MESSAGES, id="id", parent="parent_id", text="body"),
     ),
-    (
-        "comments",
-        jsonl(COMMENT),
-        Format(
-            name="reddit",
-            container=Container.JSON,
-            shape=Shape.MESSAGES,
-            fields=Fields(names=REDDIT_NAMES),
-            markup="reddit",
-        ),
-    ),
-    (
-        "submissions",
-        jsonl(SUBMISSION),
-        Format(
-            name="reddit",
-            container=Container.JSON,
-            shape=Shape.MESSAGES,
-            fields=Fields(names=REDDIT_NAMES),
-            markup="reddit",
-        ),
-    ),
-    (
-        "tweets",
-        jsonl(TWEET),
-        Format(
-            name="twitter",
-            container=Container.JSON,
-            shape=Shape.MESSAGES,
-            fields=Fields(names=TWITTER_NAMES),
-            markup="twitter",
-        ),
-    ),
+    ("comments", jsonl(COMMENT), json_format(MESSAGES, "reddit", **REDDIT_NAMES)),
+    ("submissions", jsonl(SUBMISSION), json_format(MESSAGES, "reddit", **REDDIT_NAMES)),
+    ("tweets", jsonl(TWEET), json_format(MESSAGES, "twitter", **TWITTER_NAMES)),
     *(
         (
             f"ConvoKit with {spelling}",
             jsonl({**CONVOKIT, spelling: None}),
-            Format(
-                name="convokit",
-                container=Container.JSON,
-                shape=Shape.MESSAGES,
-                fields=Fields(
-                    names={
-                        "id": "id",
-                        "parent": spelling,
-                        "text": "text",
-                        "root": "conversation_id",
-                        "speaker": "speaker",
-                        "time": "timestamp",
-                    }
-                ),
-            ),
+            json_format(MESSAGES, "convokit", parent=spelling, **CONVOKIT_NAMES),
         )
         for spelling in ("reply_to", "reply-to")
     ),
     (
         "TSV without a header",
         b"hi, you\thello\nhow are you?\tfine\n",
-        Format(
-            name="tsv",
-            container=Container.TSV,
-            shape=Shape.PAIRS,
-            fields=Fields(names={"utterance": "utterance", "response": "response"}),
-            columns=("utterance", "response"),
-        ),
+        table_format(Container.TSV, PAIRS, "utterance", "response", header=False),
     ),
     (
         "TSV with a header",
         b"answer\tquestion \tdate\r\na\tb\tc\r\n",
-        Format(
-            name="tsv",
-            container=Container.TSV,
-            shape=Shape.PAIRS,
-            fields=Fields(names={"utterance": "question", "response": "answer", "time": "date"}),
-            columns=("answer", "question", "date"),
-            header=True,
+        table_format(
+            Container.TSV, PAIRS, "answer", "question", "date", utterance="question", response="answer", time="date"
         ),
     ),
     (
         "CSV without a header",
         b'hi,hello\n"how, then?",fine\n',
-        Format(
-            name="csv",
-            container=Container.CSV,
-            shape=Shape.PAIRS,
-            fields=Fields(names={"utterance": "utterance", "response": "response"}),
-            columns=("utterance", "response"),
-        ),
+        table_format(Container.CSV, PAIRS, "utterance", "response", header=False),
     ),
     (
         "CSV of messages",
         b'\xef\xbb\xbf"id",parent,text\n1,,"two\nlines"\n2,1,b\n',
-        Format(
-            name="csv",
-            container=Container.CSV,
-            shape=Shape.MESSAGES,
-            fields=Fields(names={"id": "id", "parent": "parent", "text": "text"}),
-            columns=("id", "parent", "text"),
-            header=True,
-        ),
+        table_format(Container.CSV, MESSAGES, "id", "parent", "text"),
     ),
     (
         "ParlAI",
         b"text:hi\tlabels:hello\ntext:and\tlabels:so\tepisode_done:True\n",
-        Format(
-            name="parlai",
-            container=Container.PARLAI,
-            shape=Shape.DIALOGUES,
-            fields=Fields(names={"turns": "turns", "id": "id"}),
-            columns=("turns", "id"),
-        ),
+        table_format(Container.PARLAI, DIALOGUES, "turns", "id", header=False),
     ),
 ]
 
@@ -515,7 +422,10 @@ def test_a_format_that_does_not_exist_is_refused_with_those_that_do(tmp_path: Pa
 
 # ── what cannot be read ───────────────────────────────────────────────────────────────────────────────────────────
 
-REMEDY_FOR_NAMES = "name them: --map turns=FIELD, or --map utterance=… --map response=…, or --map id=… --map parent=… …"
+REMEDY_FOR_NAMES = (
+    "name them: --map turns=FIELD, or --map utterance=… --map response=…, or --map id=… --map parent=… --map text=…, "
+    "or --map root=… --map text=…"
+)
 NO_SHAPE = (
     "neither dialogues (turns), nor pairs (utterance, response), nor messages (id, parent, text), "
     "nor single turns (conversation_id, text)"

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from refaug.core.errors import Usage
 from refaug.core.vectors.encoders import TokenVectors, open_encoder
-from refaug.metrics.embeddings.contextual import IdfWeights, Measure, bertscore, idf_weights, sentence_cosine
+from refaug.metrics.embeddings.encoder_metrics import IdfWeights, Measure, bertscore, idf_weights, sentence_cosine
 
 MEASURES: tuple[Measure, ...] = ("f", "precision", "recall")
 
@@ -248,7 +248,7 @@ def test_more_pairs_than_are_taken_at_once_keep_their_order(monkeypatch: pytest.
     vectors = np.random.default_rng(1).normal(size=(9, 4))
     reply_of, reference_of = np.random.default_rng(2).integers(0, 9, (2, 50))
     whole = sentence_cosine(vectors, reply_of, reference_of)
-    monkeypatch.setattr("refaug.metrics.embeddings.contextual._NUMBERS_AT_ONCE", 28)
+    monkeypatch.setattr("refaug.metrics.embeddings.encoder_metrics._NUMBERS_AT_ONCE", 28)
     np.testing.assert_array_equal(sentence_cosine(vectors, reply_of, reference_of), whole)
 
 

@@ -44,6 +44,7 @@ class Overlap:
 
     spec = "overlap@1#0123456789ab"
     turn_separator = " "
+    runtime = "torch"
 
     def __init__(self) -> None:
         self.asked = list[Any]()

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from refusals import refusing
-from scipy import stats
+from unit.metrics.statistics.test_correlation import NAN, SCIPY, some_rows
 
 from refaug.core.errors import BadInput, Usage
 from refaug.metrics.statistics.agreement import (
@@ -32,18 +32,6 @@ from refaug.metrics.statistics.correlation import (
     williams,
 )
 from refaug.metrics.statistics.resampling import Floats, count_blocks
-
-NAN = np.nan
-SCIPY = {"pearson": stats.pearsonr, "spearman": stats.spearmanr, "kendall": stats.kendalltau}
-
-
-def some_rows(rows: int = 60, metrics: int = 3, contexts: int = 15, seed: int = 0) -> RatedSet:
-    """Ratings from 1 to 5 with many ties, and metrics of which the later ones agree less."""
-    random = np.random.default_rng(seed)
-    ratings = random.integers(1, 6, rows).astype(np.float64)
-    scores = np.round(ratings / np.arange(1, metrics + 1)[:, None] + random.normal(size=(metrics, rows)), 1)
-    return RatedSet(scores, ratings, random.integers(0, contexts, rows))
-
 
 # The bootstrap over contexts
 

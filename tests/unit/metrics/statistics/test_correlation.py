@@ -18,7 +18,6 @@ from refaug.metrics.statistics.correlation import (
     between_annotators,
     by_annotator,
     correlate,
-    holm,
     join_near_ties,
     kendall,
     partial_spearman,
@@ -27,7 +26,7 @@ from refaug.metrics.statistics.correlation import (
     spearman,
     williams,
 )
-from refaug.metrics.statistics.resampling import Floats
+from refaug.metrics.statistics.resampling import Floats, holm
 
 NAN = np.nan
 SCIPY = {"pearson": stats.pearsonr, "spearman": stats.spearmanr, "kendall": stats.kendalltau}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections.abc import Callable
 from dataclasses import asdict
 
 import numpy as np
@@ -16,10 +17,12 @@ from refusals import refusing
 
 import refaug.metrics.statistics.resampling
 from refaug.core.errors import BadInput, Usage
+from refaug.core.kernels.kernel import PlainBudget
 from refaug.metrics.statistics.resampling import (
     Floats,
     approximate_randomisation,
     bootstrap,
+    count_blocks,
     paired_bootstrap,
     percentile_interval,
     swap_blocks,
@@ -48,6 +51,18 @@ def with_gaps(table: Floats, *rows: int) -> Floats:
 
 
 # Draws
+
+
+@pytest.mark.parametrize("steps", [0, 10**9])
+def test_draws_are_counted_alike_with_and_without_the_compiler(steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Budget(PlainBudget):
+        def spend(self, count_steps: Callable[[], int]) -> bool:
+            return count_steps() <= self.steps
+
+    monkeypatch.setattr(refaug.metrics.statistics.resampling, "PLAIN_BUDGET", Budget(steps - 1))
+    (counts,) = count_blocks(5_000, 60, seed=3)
+    drawn = np.random.Generator(np.random.PCG64(3)).integers(0, 5_000, size=(60, 5_000))
+    assert counts.tolist() == [np.bincount(rows, minlength=5_000).tolist() for rows in drawn]
 
 
 def test_every_draw_has_as_many_rows_as_there_are() -> None:

@@ -169,39 +169,6 @@ def test_item_without_usable_reference_is_a_problem_with_nan_rows(name: str) -> 
     assert build(name).prepare(references).problems == {}
 
 
-@pytest.mark.parametrize("name", ["chrf++", "ter"])
-def test_only_the_gold_counts_where_only_the_gold_is_asked_for(name: str) -> None:
-    references = References(("a b", "c d"), (1.0, 1.0), gold=1)
-    metric = build(f"{name}:refs=gold")
-    rows = metric.statistics(["a b"], metric.prepare([references]), np.array([0]), np.array([0]))
-    assert metric.values(rows, Level.REPLY)[0] == score(name, "a b", ["c d"])
-
-
-@settings(max_examples=12, deadline=None)
-@given(st.lists(TEXT, min_size=1, max_size=4), st.lists(st.lists(TEXT, max_size=3), min_size=1, max_size=3), st.data())
-def test_a_row_is_the_same_in_any_batch_to_the_last_bit(
-    replies: list[str], items: list[list[str]], data: st.DataObject
-) -> None:
-    pair = st.tuples(st.integers(0, len(replies) - 1), st.integers(0, len(items) - 1))
-    pairs = np.array(data.draw(st.lists(pair, min_size=1, max_size=6)))
-    for name in ("chrf++", "ter"):
-        metric = build(name)
-        prepared = metric.prepare([References.unweighted(one) for one in items])
-        together = metric.statistics(replies, prepared, pairs[:, 0], pairs[:, 1])
-        for row, (reply, item) in enumerate(pairs):
-            alone = metric.statistics([replies[reply]], prepared, np.array([0]), np.array([item]))
-            np.testing.assert_array_equal(alone[0], together[row])
-
-
-@pytest.mark.parametrize("name", ["chrf", "ter"])
-def test_nothing_to_score_gives_no_rows(name: str) -> None:
-    metric = build(name)
-    empty = np.zeros(0, np.int64)
-    rows = metric.statistics([], metric.prepare([]), empty, empty)
-    assert rows.shape == (0, len(metric.columns))
-    assert metric.values(rows, Level.REPLY).shape == (0,)
-
-
 def test_values_keep_the_shape_of_what_they_are_given() -> None:
     for name in ("chrf", "ter"):
         metric = build(name)

@@ -151,29 +151,6 @@ def test_a_text_that_two_items_share_counts_for_both() -> None:
     assert scores("cider", ["a c", "x", "x"], items)[0] == pytest.approx(expected)
 
 
-@settings(max_examples=20, deadline=None)
-@given(ITEMS, st.lists(TEXT, min_size=1, max_size=4), st.data())
-def test_a_row_is_the_same_in_any_batch_to_the_last_bit(
-    items: list[list[str]], replies: list[str], data: st.DataObject
-) -> None:
-    metric = build("cider")
-    prepared = metric.prepare([References.unweighted(one) for one in items])
-    pair = st.tuples(st.integers(0, len(replies) - 1), st.integers(0, len(items) - 1))
-    pairs = np.array(data.draw(st.lists(pair, min_size=1, max_size=6)))
-    together = metric.statistics(replies, prepared, pairs[:, 0], pairs[:, 1])
-    for row, (reply, item) in enumerate(pairs):
-        alone = metric.statistics([replies[reply]], prepared, np.array([0]), np.array([item]))
-        np.testing.assert_array_equal(alone[0], together[row])
-
-
-def test_the_corpus_score_is_the_mean_of_the_reply_scores() -> None:
-    metric = build("cider")
-    prepared = metric.prepare([References.unweighted(one) for one in (["a b"], ["c d"])])
-    rows = metric.statistics(["a b", "d c"], prepared, np.arange(2), np.arange(2))
-    each = metric.values(rows, Level.REPLY)
-    assert float(metric.values(rows.sum(axis=0), Level.CORPUS)) == pytest.approx(each.mean())
-
-
 def test_an_empty_reply_scores_0() -> None:
     assert scores("cider", ["", " "], [["a b"], ["c d"]]).tolist() == [0, 0]
 

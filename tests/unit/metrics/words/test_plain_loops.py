@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from plain_bleu import PENALTIES, VARIANTS
 
-from refaug.core.kernels import PlainBudget, compiled, plain_form
+from refaug.core.kernels.kernel import PlainBudget, compiled, plain_form
 from refaug.metrics.base import Level, References
 from refaug.metrics.specification import build
 from refaug.metrics.words import bleu as bleu_module

@@ -126,13 +126,6 @@ def test_best_is_by_the_measure_asked_for_not_by_f() -> None:
     assert score("rouge-1:measure=f", reply, references) == pytest.approx(2 / 3)
 
 
-def test_only_the_gold_counts_where_only_the_gold_is_asked_for() -> None:
-    references = References(("a b", "c d"), (1.0, 1.0), gold=1)
-    assert scores("rouge-1:refs=gold", ["a b"], [references])[0] == 0
-    assert scores("rouge-1:refs=own", ["a b"], [references])[0] == 1
-    assert scores("rouge-1:refs=gold,multi=mean", ["c d"], [references])[0] == 1
-
-
 def test_stems_are_taken_of_words_of_more_than_three_letters_in_any_tokens() -> None:
     assert score("rouge-1:stem=yes,tok=word", "running cats", ["run cat"]) == 1
     assert score("rouge-1:stem=yes,tok=13a,case=mixed", "Running cats", ["run cat"]) == 0.5
@@ -187,36 +180,7 @@ def test_item_without_usable_reference_is_a_problem_with_nan_rows() -> None:
     assert build("rouge-1").prepare(references).problems == {2: NO_REFERENCE}
 
 
-def test_nothing_to_score_gives_no_rows() -> None:
-    metric = build("rouge-1")
-    empty = np.zeros(0, np.int64)
-    assert metric.statistics([], metric.prepare([]), empty, empty).shape == (0, 2)
-
-
 # Batches
-
-
-@settings(max_examples=20, deadline=None)
-@given(st.lists(TEXT, min_size=1, max_size=4), st.lists(st.lists(TEXT, max_size=3), min_size=1, max_size=3), st.data())
-def test_a_row_is_the_same_in_any_batch_to_the_last_bit(
-    replies: list[str], items: list[list[str]], data: st.DataObject
-) -> None:
-    metric = build("rouge-l:multi=mean,tok=word")
-    prepared = metric.prepare([References.unweighted(one) for one in items])
-    pair = st.tuples(st.integers(0, len(replies) - 1), st.integers(0, len(items) - 1))
-    pairs = np.array(data.draw(st.lists(pair, min_size=1, max_size=8)))
-    together = metric.statistics(replies, prepared, pairs[:, 0], pairs[:, 1])
-    for row, (reply, item) in enumerate(pairs):
-        alone = metric.statistics([replies[reply]], prepared, np.array([0]), np.array([item]))
-        np.testing.assert_array_equal(alone[0], together[row])
-
-
-def test_the_corpus_score_is_the_mean_of_the_reply_scores() -> None:
-    metric = build("rouge-1")
-    prepared = metric.prepare([References.unweighted(["a b"]), References.unweighted(["c d e f"])])
-    rows = metric.statistics(["a b", "c"], prepared, np.array([0, 1]), np.array([0, 1]))
-    assert metric.values(rows.sum(axis=0), Level.CORPUS) == pytest.approx((1 + 2 / 5) / 2)
-    assert metric.parts(rows[1], Level.REPLY) == {"total": pytest.approx(2 / 5), "replies": 1.0}
 
 
 def test_importing_the_modules_imports_no_heavy_library() -> None:

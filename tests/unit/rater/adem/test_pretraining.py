@@ -25,8 +25,15 @@ from refaug.rater.adem.pretraining.build import (
     report_of,
     unigram_nll,
 )
-from refaug.rater.adem.pretraining.dialogues import CodedDialogues, ExcludedTexts, require_dialogues
-from refaug.rater.adem.pretraining.windows import DialogueWindows, WindowBatch, WindowSettings, cut_windows
+from refaug.rater.adem.pretraining.dialogues import (
+    CodedDialogues,
+    DialogueWindows,
+    ExcludedTexts,
+    WindowBatch,
+    WindowSettings,
+    cut_windows,
+    require_dialogues,
+)
 from refaug.rater.adem.vhred.artefact import piece_log_likelihoods
 from refaug.rater.adem.vhred.network import VhredNetwork, new_vhred
 from refaug.rater.adem.vhred.sizes import PRESETS, VhredConfig

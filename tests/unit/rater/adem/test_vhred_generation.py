@@ -10,8 +10,8 @@ from vhreds import PlainVhred, tiny_vhred_network
 
 from refaug.core.errors import Usage
 from refaug.rater.adem.vhred.artefact import generate_replies
-from refaug.rater.adem.vhred.generation_settings import GenerationSettings
 from refaug.rater.adem.vhred.network import VhredNetwork
+from refaug.rater.adem.vhred.sizes import GenerationSettings
 
 VOCABULARY = 9
 END = VOCABULARY - 1

@@ -8,8 +8,7 @@ import torch
 from crosses import SHAPE, judge_plainly, tiny_cross
 
 from refaug.core.errors import Usage
-from refaug.rater.cross.model import CrossConfig
-from refaug.rater.cross.sequences import Pieces
+from refaug.rater.cross.sequences import CrossConfig, Pieces
 
 BATCH = SHAPE.batch(
     [

@@ -17,8 +17,9 @@ from rubers import pairs_of
 from refaug.core.errors import Usage
 from refaug.core.progress import Silent
 from refaug.rater.dual.build import DualExamples, DualTask
+from refaug.rater.dual.checkpoint import DualConfig
 from refaug.rater.dual.in_batch import RUN, BatchVectors, ChoiceBatch, PairBatches, choice_loss
-from refaug.rater.dual.network import DualConfig, DualNetwork, Tower
+from refaug.rater.dual.network import DualNetwork, Tower
 from refaug.rater.training import loop
 from refaug.rater.training.pair_corpus import PairCorpus, PairSettings
 

@@ -10,8 +10,9 @@ from refusals import refusing
 from scipy.optimize import minimize
 
 from refaug.core.errors import Usage
+from refaug.rater.frozen.array_network import LinearConfig
 from refaug.rater.frozen.encoded_pairs import EncodedPairs
-from refaug.rater.frozen.linear import LinearConfig, fit_linear
+from refaug.rater.frozen.linear import fit_linear
 from refaug.rater.training.accuracy import ReplyPredictions, auc, fit_logistic
 from refaug.rater.training.calibration import logits_of
 from refaug.rater.training.pair_corpus import LogPairs

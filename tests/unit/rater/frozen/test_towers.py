@@ -14,9 +14,9 @@ from unit.rater.frozen.test_linear import SIZE, encoded_pairs
 
 from refaug.core.errors import Usage
 from refaug.core.progress import Silent
+from refaug.rater.frozen.array_network import TowerConfig
 from refaug.rater.frozen.encoded_pairs import EncodedPairs, ShuffledReplies
-from refaug.rater.frozen.examples import EncodedExamples, TowerTask, auc_by_wrong_kind
-from refaug.rater.frozen.towers import Head, TowerConfig, TowerNetwork, VectorTower
+from refaug.rater.frozen.towers import EncodedExamples, Head, TowerNetwork, TowerTask, VectorTower, auc_by_wrong_kind
 from refaug.rater.training import loop
 from refaug.rater.training.accuracy import auc
 from refaug.rater.training.pair_corpus import PairSettings
@@ -64,7 +64,7 @@ def test_similarities_are_the_mean_over_heads_of_those_of_plain_numpy() -> None:
     numbers = torch.arange(21).reshape(3, 7)
     by_number = torch.stack([space.similarities(*numbers) for space in spaces]).mean(dim=0)
     assert by_number.detach().numpy() == pytest.approx(expected, abs=1e-5)
-    alone = network.of_head(1).similarities(*(torch.from_numpy(vectors).float() for vectors in texts))
+    alone = network.heads_alone()[1].similarities(*(torch.from_numpy(vectors).float() for vectors in texts))
     heads = [head.similarities(*(torch.from_numpy(vectors).float() for vectors in texts)) for head in network.heads]
     assert torch.equal(alone, heads[1])
     assert network.parameter_count == sum(

@@ -10,7 +10,8 @@ import pytest
 from refaug.core.progress import Silent
 from refaug.indexer.tokens import default_tokenizer_for
 from refaug.logs.ingest.cleaning import CleaningSettings
-from refaug.logs.ingest.ingest import IngestOrder, ingest
+from refaug.logs.ingest.ingest import ingest
+from refaug.logs.ingest.order import IngestOrder
 from refaug.logs.pairs import SharedSettings
 from refaug.rater.nn.build import RaterOrder
 from refaug.rater.training.examples import ExampleSettings

@@ -20,8 +20,10 @@ from refaug.core.files import read_json, write_json
 from refaug.core.records import Reference
 from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer, open_sentencepiece
 from refaug.core.text.tokenizer_training import TokenizerTraining, train_sentencepiece
-from refaug.rater.nn.checkpoint import REPORT, TOKENIZER, WEIGHTS, NNRater, open_rater, read_manifest, save_rater
-from refaug.rater.nn.model import BiGRURater, Features
+from refaug.rater.network_folder import REPORT, TOKENIZER, WEIGHTS
+from refaug.rater.nn.checkpoint import NNRater, open_rater, read_manifest, save_rater
+from refaug.rater.nn.model import BiGRURater
+from refaug.rater.nn.sizes import Features
 from refaug.rater.rating import RatingRequest
 from refaug.rater.rating_settings import RatingSettings
 

@@ -15,7 +15,8 @@ from refusals import refusing
 
 from refaug.core.errors import Usage
 from refaug.rater.nn.build import PRESETS
-from refaug.rater.nn.model import BiGRURater, RaterConfig
+from refaug.rater.nn.model import BiGRURater
+from refaug.rater.nn.sizes import RaterConfig
 from refaug.rater.text_encoding import PAD
 from refaug.rater.training.examples import Examples, ExampleSettings
 

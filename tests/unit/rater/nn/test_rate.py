@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import random
+import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from itertools import accumulate, pairwise
+from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -23,11 +26,12 @@ from refaug.core.errors import Usage
 from refaug.core.records import Reference
 from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer, open_sentencepiece
 from refaug.core.text.tokenizer_training import TokenizerTraining, train_sentencepiece
+from refaug.core.vectors.kept_vectors import Encodings
 from refaug.rater.nn.checkpoint import NNRater
 from refaug.rater.nn.model import BiGRURater
 from refaug.rater.rating import Rater, RatingRequest, combine_probabilities
 from refaug.rater.rating_settings import COMBINES, Calibration, Combine, RatingSettings
-from refaug.rater.text_encoding import bytes_of
+from refaug.rater.text_encoding import Floats, Ids, bytes_of
 
 MOST = 16  # pieces of a text that are read
 TEMPERATURE = 2.5
@@ -375,9 +379,9 @@ def counted_reading(rater: Rater) -> Iterator[list[int]]:
     """How many texts the network reads, each time that it does."""
     read, plainly = list[int](), rater._read._read
 
-    def noted(tokens: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+    def noted(tokens: Ids, lengths: Ids, threads: int) -> Floats:
         read.append(len(tokens))
-        return plainly(tokens, lengths)
+        return plainly(tokens, lengths, threads)
 
     rater._read._read = noted
     yield read
@@ -543,3 +547,63 @@ def test_every_text_gets_a_number_between_minus_one_and_one(rater: Rater, texts:
         (ratings,) = rater.rate([one], wanted)
         assert len(ratings) == len(texts)
         assert all(-1 <= rating <= 1 for rating in ratings)
+
+
+# Texts that are kept
+
+
+def test_kept_texts_are_not_read_again_and_are_rated_to_the_bit_as_they_were(
+    tokenizer: SentencePieceTokenizer, tmp_path: Path
+) -> None:
+    encodings, asked = Encodings(tmp_path, 1 << 20), [to_rate(1), to_rate(2, golds=2)]
+    texts = sorted({text for one in asked for text in (one.utterance, *one.golds)})
+    candidates = sorted({text for one in asked for own in one.candidates for text in (own.text, own.utterance) if text})
+    first, later = rater_of(tokenizer), rater_of(tokenizer)
+    for one in (first, later):
+        one.open_kept(encodings, "hash")
+    assert first.readers is not None
+    assert first.readers[1].keep([*candidates, candidates[0]], 1) == (len(candidates), 0)
+    assert first.readers[1].keep(candidates, 1) == (0, 0)
+    read = list[str]()
+    with reading(later, read):
+        found = later.rate(asked)
+    assert sorted(read) == sorted(set(texts) - set(candidates))
+    with reading(later, read := []):
+        assert later.rate(asked) == found
+    assert read == []
+    require_close(found, rater_of(tokenizer).rate(asked))
+
+
+@contextmanager
+def reading(rater: Rater, read: list[str]) -> Iterator[None]:
+    """Note the texts that the network reads."""
+    assert rater.readers is not None
+    reader, tokenizer = rater.readers[0], rater.readers[0]._tokenizer
+    encode = tokenizer.encode_ids_batch
+
+    class Noting:
+        unk_id = tokenizer.unk_id
+
+        def encode_ids_batch(self, texts: Sequence[str]) -> list[list[int]]:
+            read.extend(texts)
+            return encode(texts)
+
+    with patch.object(reader, "_tokenizer", Noting()):
+        yield
+
+
+def test_a_damaged_state_is_read_anew(tokenizer: SentencePieceTokenizer, tmp_path: Path) -> None:
+    encodings, rater = Encodings(tmp_path, 1 << 20), rater_of(tokenizer)
+    rater.open_kept(encodings, "hash")
+    assert rater.readers is not None
+    rater.readers[0].keep(TEXTS[:3], 1)
+    expected = rater.readers[0].vectors(TEXTS[:3])
+    (path,) = tmp_path.glob("*.sqlite")
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("update vectors set vector = substr(vector, 1, 20) where place = 2")
+        connection.commit()
+    rater.forget_texts()
+    np.testing.assert_allclose(rater.readers[0].vectors(TEXTS[:3]), expected, atol=1e-6)
+    assert [size.content for size in encodings.sizes()] == ["hash"]
+    assert encodings.clear("hash") > 0
+    assert encodings.sizes() == []

@@ -17,7 +17,8 @@ from refaug.core.progress import Silent
 from refaug.core.text.normalisation import normalise
 from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer, open_sentencepiece
 from refaug.core.text.tokenizer_training import TokenizerTraining, train_sentencepiece
-from refaug.logs.ingest.ingest import IngestOrder, ingest
+from refaug.logs.ingest.ingest import ingest
+from refaug.logs.ingest.order import IngestOrder
 from refaug.logs.pairs import text_key
 from refaug.rater.language_coverage import Coverage
 from refaug.rater.ruber.build import RuberOrder

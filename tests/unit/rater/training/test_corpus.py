@@ -19,7 +19,8 @@ from refaug.core.query_engine import QueryEngine
 from refaug.core.text.normalisation import normalise
 from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer, open_sentencepiece
 from refaug.core.text.tokenizer_training import TokenizerTraining, train_sentencepiece
-from refaug.logs.ingest.ingest import IngestOrder, ingest
+from refaug.logs.ingest.ingest import ingest
+from refaug.logs.ingest.order import IngestOrder
 from refaug.logs.pairs import SharedSettings, text_key
 from refaug.logs.store import StoredLog
 from refaug.rater.training.corpus import LEAST_UTTERANCES, code_texts, mine, open_corpus, shared_rows, turns_of

@@ -8,6 +8,7 @@ from threading import Barrier
 import numpy as np
 import pytest
 from raters import tiny_examples, tiny_model
+from refusals import refusing
 
 from refaug.core.errors import Usage
 from refaug.core.progress import Silent
@@ -78,5 +79,5 @@ def test_three_peers_train_the_network_of_one(tmp_path):
 
 @pytest.mark.parametrize(("workers", "accumulate"), [(2, 3), (4, 2), (2, 1)])
 def test_workers_that_cannot_share_a_step_are_refused(workers, accumulate):
-    with pytest.raises(Usage, match=rf"{workers} workers cannot share steps of {accumulate} batches evenly"):
+    with refusing(Usage, workers, accumulate):
         TrainConfig(workers=workers, accumulate=accumulate)

@@ -29,8 +29,7 @@ from refaug.metrics.specification import build
 from refaug.scoring.cases import references_for
 from refaug.scoring.combine import combine
 from refaug.scoring.held_sets import held_set
-from refaug.scoring.held_sets.held_set import HeldSet
-from refaug.scoring.held_sets.held_sets import HeldSets
+from refaug.scoring.held_sets.held_set import HeldSet, HeldSets
 from refaug.scoring.held_sets.set_scoring import SetRequest, UnknownItems, score_set, statistics_of
 from refaug.scoring.metric_setup.metric_requests import default_metric, default_metric_of, metrics_of
 from refaug.scoring.metric_setup.model_registry import ModelRegistry
@@ -386,21 +385,17 @@ def test_the_language_decides_the_tokenizer(held: HeldSet) -> None:
 
 
 @pytest.mark.parametrize(
-    ("metric", "error", "message"),
+    ("metric", "error", "named"),
     [
-        ("rater", Usage, "metric `rater` needs a rater: pass rater:model=NAME"),
-        (
-            "ruber:referenced=rouge-l,norm=none",
-            Usage,
-            "metric `ruber` needs a ",
-        ),
-        ("upsilon-rouge-l", Usage, "upsilon-rouge-l has no b, and a frozen set has no index to measure it with"),
-        ("blue", Usage, "no metric is called 'blue'"),
-        ("delta-bleu", BadInput, "no item has a reference weighted by people"),
+        ("rater", Usage, "rater:model="),
+        ("ruber:referenced=rouge-l,norm=none", Usage, "ruber:model="),
+        ("upsilon-rouge-l", Usage, "upsilon-rouge-l"),
+        ("blue", Usage, "'blue'"),
+        ("delta-bleu", BadInput, "delta-bleu"),
     ],
 )
 def test_what_a_set_cannot_be_scored_by_is_refused_every_time(
-    tmp_path: Path, metric: str, error: type[Exception], message: str
+    tmp_path: Path, metric: str, error: type[Exception], named: str
 ) -> None:
     items = [
         replace(
@@ -412,7 +407,7 @@ def test_what_a_set_cannot_be_scored_by_is_refused_every_time(
     making = replace(MAKING, provenance={**MAKING.provenance, "index": "chat@1#abc"})
     held = held_sets(tmp_path).get(frozen(tmp_path, items, making).id)
     for _ in range(2):
-        with pytest.raises(error, match=message):
+        with refusing(error, named):
             score_set(held, SetRequest(replies={"a": WHOLE["a"]}), [metric], PLAIN)
 
 

@@ -20,7 +20,7 @@ from refaug.core.vectors.word_vectors import WordVectors, open_word_vectors
 from refaug.indexer.index_folders import Places
 from refaug.logs.store import StoredLog
 from refaug.rater.training.initial_embeddings import PieceVectors, PieceVectorSettings
-from refaug.scoring.home.piece_vectors import learn_piece_vectors
+from refaug.scoring.home.torch_networks import learn_piece_vectors
 
 WORDS = ["tea", "water", "is", "hot", "cold", "not", "the", "kettle", "where", "who", "drinks", "it", "waiter"]
 WANTED = PieceVectorSettings(dimensions=7, seed=3, threads=1, memory=64 << 20)

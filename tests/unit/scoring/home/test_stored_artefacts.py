@@ -10,6 +10,7 @@ import pytest
 from encoders import write_encoder
 from engines import home_with_versions
 from indexes import build
+from refusals import refusing
 
 from refaug.cli.main import main
 from refaug.core.artefacts.kinds import artefact_stores
@@ -24,7 +25,7 @@ from refaug.indexer.building.update import erased_keys, update_index
 from refaug.scoring.home.encoders import import_encoder
 from refaug.scoring.home.indexes import places_of
 from refaug.scoring.home.stored_artefacts import stored_artefacts
-from refaug.scoring.reference_sets.set_manifest import Purpose, SetDescription
+from refaug.scoring.reference_sets.reference_set import Purpose, SetDescription
 from refaug.scoring.reference_sets.set_store import ReferenceSets, pinned_versions
 
 
@@ -52,21 +53,28 @@ def test_an_index_with_deleted_pairs_cannot_serve_again(home: Settings) -> None:
         lambda: indexes.rollback("chat"),
         lambda: indexes.rollback("chat", before),
     ):
-        with pytest.raises(Conflict, match=f"index chat@{before} holds pairs that have been deleted since"):
+        with refusing(Conflict, f"chat@{before}"):
             refused()
     assert places.indexes.current("chat") == updated.built.version
     assert indexes.gc("chat", 0).removed == [before]
+
+
+def test_facts_tell_of_which_logs_a_version_is_made(home: Settings) -> None:
+    versions = places_of(home).indexes
+    assert stored_artefacts(home, "index").facts(versions.folder("chat", versions.current("chat") or "")).logs == [
+        "chat"
+    ]
 
 
 def test_vectors_that_an_index_needs_stay(home: Settings) -> None:
     vectors, stored = stored_artefacts(home, "vectors"), artefact_stores(home)["vectors"]
     (name,) = stored.names()
     (needed,) = stored.versions(name)
-    with pytest.raises(Conflict, match=f"an index was built with vectors {name}@{needed}"):
+    with refusing(Conflict, f"{name}@{needed}"):
         vectors.remove(name)
     assert vectors.gc(name, 0).removed == []
     assert stored.versions(name) == [needed]
-    with pytest.raises(NotFound, match="no vectors 'other'"):
+    with refusing(NotFound, "'other'"):
         vectors.remove("other")
 
 
@@ -76,7 +84,7 @@ def test_an_encoder_that_an_index_needs_stays(home: Settings, tmp_path: Path) ->
     import_encoder(stored, home.cache, "small", write_encoder(tmp_path / "small"))
     build(places, "coded", vectors=None, encoder="small", check_queries=0)
     (needed,) = stored.versions("small")
-    with pytest.raises(Conflict, match=f"an index or a rater was made with encoder small@{needed}"):
+    with refusing(Conflict, f"small@{needed}"):
         encoders.remove("small")
     assert encoders.gc("small", 0).removed == []
     places.indexes.delete("coded")

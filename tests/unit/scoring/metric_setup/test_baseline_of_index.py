@@ -17,6 +17,7 @@ from indexes import add_to_log, build, home_of, pairs_of
 from plain_search import RawPair
 from refusals import refusing
 from safeguards import mostly_slow
+from told import Told
 
 from refaug.core.errors import BadInput, Conflict, Usage
 from refaug.core.files import read_json
@@ -305,14 +306,6 @@ def test_several_at_once_get_the_same_and_leave_one_whole_file(places: Places) -
     assert found == [alone] * 4
     assert file.read_bytes() == written
     assert sorted(path.name for path in file.parent.iterdir()) == [".lock", file.name]
-
-
-class Told(Silent):
-    def __init__(self) -> None:
-        self.warnings = list[str]()
-
-    def warn(self, message: str) -> None:
-        self.warnings.append(message)
 
 
 def test_where_nothing_can_be_written_it_is_measured_each_time_and_said(places: Places) -> None:

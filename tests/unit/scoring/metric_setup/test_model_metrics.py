@@ -16,13 +16,13 @@ from indexes import build as build_index
 from indexes import home_of
 from refusals import refusing
 from ruber_homes import ROWS, TEXTS, VECTORS, WORDS, a_log, home_with_models
+from told import Told
 
 from refaug.agreement.meta import agreement
 from refaug.agreement.probe import probe
 from refaug.agreement.records import ComparedMetric, RatedItems
 from refaug.core.errors import BadInput, NotFound, Usage
 from refaug.core.home import Settings
-from refaug.core.progress import Silent
 from refaug.core.records import Item, Origin, Reference
 from refaug.core.text.normalisation import normalise
 from refaug.indexer.manifest import IndexManifest
@@ -37,7 +37,8 @@ from refaug.rater.ruber.network import Relevance
 from refaug.scoring.augmentation import augment
 from refaug.scoring.evaluate import evaluate
 from refaug.scoring.home.indexes import open_index, places_of
-from refaug.scoring.home.networks import open_rater, open_ruber
+from refaug.scoring.home.networks import open_rater
+from refaug.scoring.home.torch_networks import open_ruber
 from refaug.scoring.metric_setup.log_sample import live_segments, sample_items
 from refaug.scoring.metric_setup.model_metrics import LEAST, PAIRS, SEED, ReplyRelevance, with_parts
 from refaug.scoring.metric_setup.model_registry import ModelRegistry
@@ -241,14 +242,6 @@ def test_nothing_is_drawn_from_what_references_are_not_taken_from(
     assert told.get("sample-exclude-logs", told.get("sample-before")) in ("test", "2026-01-02T00:00:00+00:00")
     assert bound(home, pooled(home)).versions().keys() < metric.versions().keys()
     assert len(kept(home)) == 4
-
-
-class Told(Silent):
-    def __init__(self) -> None:
-        self.warnings = list[str]()
-
-    def warn(self, message: str) -> None:
-        self.warnings.append(message)
 
 
 def test_where_nothing_can_be_written_they_are_measured_each_time_and_said(home: Settings) -> None:

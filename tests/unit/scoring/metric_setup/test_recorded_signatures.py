@@ -88,7 +88,7 @@ def test_what_was_recorded_asks_for_the_references_that_it_was_written_for() -> 
         own = own_settings(signature).keys() | _SILENT
         stated = {key: text for key, text in signature.settings.items() if key not in own}
         index, rater = (
-            SimpleNamespace(spec=stated[kind], manifest=MagicMock()) if kind in stated else None
+            SimpleNamespace(spec=stated[kind], manifest=MagicMock(), runtime="torch") if kind in stated else None
             for kind in ("index", "rater")
         )
         assert references_provenance(index, rater, request.augmenting).settings == stated, line  # type: ignore[arg-type]

@@ -28,8 +28,7 @@ from refaug.rater.rating_settings import RatingSettings
 from refaug.scoring.augmentation import augment
 from refaug.scoring.provenance import references_provenance
 from refaug.scoring.reference_sets.drift import Drift, MetricDrift, rater_of, settings_of, shadow_score
-from refaug.scoring.reference_sets.reference_set import ReferenceSet
-from refaug.scoring.reference_sets.set_manifest import Purpose, SetDescription
+from refaug.scoring.reference_sets.reference_set import Purpose, ReferenceSet, SetDescription
 from refaug.scoring.reference_sets.set_store import ReferenceSets
 from refaug.scoring.settings import AugmentSettings
 

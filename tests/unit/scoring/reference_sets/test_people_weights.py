@@ -7,7 +7,7 @@ from refusals import refusing
 from refaug.core.errors import BadInput
 from refaug.core.records import Item, Origin, Reference
 from refaug.scoring.reference_sets.derivation import Derivation, PeopleWeights
-from refaug.scoring.reference_sets.set_manifest import Purpose, SetDescription
+from refaug.scoring.reference_sets.reference_set import Purpose, SetDescription
 from refaug.scoring.reference_sets.set_store import ReferenceSets
 
 LINES = [

@@ -32,8 +32,7 @@ from refaug.scoring.evaluate import evaluate
 from refaug.scoring.items import BadItem, parse_item
 from refaug.scoring.provenance import Provenance
 from refaug.scoring.reference_sets.derivation import Derivation
-from refaug.scoring.reference_sets.reference_set import NO_LINE, ReferenceSet, line_of
-from refaug.scoring.reference_sets.set_manifest import Purpose, SetDescription
+from refaug.scoring.reference_sets.reference_set import NO_LINE, Purpose, ReferenceSet, SetDescription, line_of
 from refaug.scoring.reference_sets.set_scores import BIN_EDGES, evidence, join, score
 from refaug.scoring.reference_sets.set_store import FreezeResult, ReferenceSets
 from refaug.scoring.settings import ScoreSettings
@@ -267,7 +266,7 @@ import os, signal, sys
 from pathlib import Path
 sys.path[:0] = [sys.argv[1], sys.argv[1] + "/tests"]
 from refaug.core.records import Item, Reference
-from refaug.scoring.reference_sets.set_manifest import SetDescription, Purpose
+from refaug.scoring.reference_sets.reference_set import SetDescription, Purpose
 from refaug.scoring.reference_sets.set_store import ReferenceSets
 
 def items():

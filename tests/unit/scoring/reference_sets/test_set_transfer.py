@@ -20,8 +20,7 @@ from refaug.core.errors import BadInput, Conflict, DamagedSource, NoSource, Refa
 from refaug.core.files import with_checksum
 from refaug.core.progress import Silent
 from refaug.core.records import Item, Origin, Reference
-from refaug.scoring.reference_sets.reference_set import SEAL
-from refaug.scoring.reference_sets.set_manifest import Purpose, SetDescription
+from refaug.scoring.reference_sets.reference_set import SEAL, Purpose, SetDescription
 from refaug.scoring.reference_sets.set_store import ReferenceSets
 from refaug.scoring.reference_sets.set_transfer import ImportedSet, export_set, import_set
 

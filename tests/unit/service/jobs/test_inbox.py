@@ -8,6 +8,7 @@ from statistics import median
 
 import orjson
 import pytest
+from refusals import refusing
 from safeguards import mostly_slow
 
 from refaug.core.artefacts.build_stages import Stages
@@ -167,27 +168,27 @@ def test_a_bad_dialogue_is_named_by_its_place_and_field(home, bad, at, why):
 
 
 def test_nothing_at_all_and_nothing_good_are_refused(box):
-    with pytest.raises(BadInput, match="there are no dialogues"):
+    with refusing(BadInput):
         box.add("chat", [])
-    with pytest.raises(BadDialogues, match=r"2 of 2 dialogues cannot be taken: dialogues\[0\]\.turns"):
+    with refusing(BadDialogues, "2 of 2", "dialogues[0].turns"):
         box.add("chat", [{}, {}], on_error="report")
 
 
 def test_a_log_is_named_as_logs_are(box):
-    with pytest.raises(Usage, match="no name for a log"):
+    with refusing(Usage):
         box.add("../chat", [TEA])
 
 
 def test_more_than_may_wait_is_told_to_come_again(home, monkeypatch):
     box = Inbox(home, ServeSettings(posted_mib=1, text_chars=1_000_000))
     box.add("chat", [said("a", "x" * 700_000)])
-    with pytest.raises(Overloaded, match=r"0\.7 MiB of dialogues in 1 requests wait") as caught:
+    with pytest.raises(Overloaded, match=r"0\.7 MiB") as caught:
         box.add("chat", [said("b", "x" * 700_000)])
     assert caught.value.retry_after_s == 60
     assert '"posted": true' in caught.value.remedy
     assert box.add("chat", [said("a", "x" * 700_000)])["duplicate"], "what waits already needs no room"
     box.add("other", [said("b", "x" * 700_000)])
-    with pytest.raises(TooLarge, match=r"1\.3 MiB of dialogues at once, where 1 MiB may wait"):
+    with refusing(TooLarge, "1.3 MiB", "1 MiB"):
         box.add("chat", [said(str(n), "x" * 700_000) for n in range(2)])
     monkeypatch.setattr(module, "_MAX_REQUESTS", 1)
     with pytest.raises(Overloaded):
@@ -323,7 +324,7 @@ def test_what_is_posted_during_an_ingest_waits_for_the_next(home, box):
         box.add("chat", [SOUP])
         assert box.add("chat", [TEA])["duplicate"], "it is in the batch"
         assert box.waiting("chat")["dialogues"] == 2
-        with pytest.raises(Locked, match="taking what was posted for log chat"), box.take_batch("chat"):
+        with refusing(Locked, "chat"), box.take_batch("chat"):
             pass
     assert ingested(home)["posted"]["dialogues"] == 1
     assert ingested(home)["posted"]["dialogues"] == 1
@@ -437,7 +438,7 @@ def test_a_full_disk_is_named_and_nothing_half_stays(home, box, monkeypatch):
 
     with monkeypatch.context() as patched:
         patched.setattr(os, "fsync", full)
-        with pytest.raises(StorageFull, match="the disk is full"):
+        with refusing(StorageFull):
             box.add("chat", [SOUP])
     assert box.waiting("chat")["dialogues"] == 1
     assert not list(box.folder("chat").glob("*.aside"))
@@ -457,7 +458,7 @@ def test_what_was_acknowledged_and_altered_since_is_named_and_not_ingested(home,
             "nothing left": b"",
         }[spoil]
     )
-    with pytest.raises(Corrupt, match=f"{path.name}: these are not the dialogues that were posted") as damaged:
+    with pytest.raises(Corrupt, match=path.name) as damaged:
         ingested(home)
     assert "go on without its 2 dialogues" in (damaged.value.remedy or "")
     path.write_bytes(content)

@@ -9,19 +9,17 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from page_scripts import FILES, FIRST_PAGE, SCRIPTS, imported_by, imports_of
+from safeguards import has_extra
 from serving import client_of, migrated
 from starlette.testclient import TestClient
 
 from refaug.core.home import Settings
 from refaug.service.scopes import ALLOWED, Scope
 from refaug.service.web.pages import static_files as module
-from refaug.service.web.pages.shells import POLICY, render_shell, shells
+from refaug.service.web.pages.shells import render_shell, shells
 from refaug.service.web.pages.static_files import StaticFiles, static_files
 from refaug.tables.reports import html_page
-
-FILES = {name: file.content.decode() for name, file in static_files().files.items()}
-SCRIPTS = {name: text for name, text in FILES.items() if name.endswith(".js")}
-FIRST_PAGE = 100_000  # bytes, with nothing packed
 
 
 class Tags(HTMLParser):
@@ -37,7 +35,6 @@ class Tags(HTMLParser):
         self.ids += [value for name, value in attrs if name == "id" and value]
 
 
-TAKE = "/take"  # the page of participants
 ALL = shells()
 SHELLS = {path: shell for path, shell in ALL.items() if shell.is_listed}
 
@@ -128,23 +125,6 @@ def test_digest_changes_with_a_name_and_with_a_byte(tmp_path: Path) -> None:
     assert module.StaticFiles.read(tmp_path) == StaticFiles.read(tmp_path)
 
 
-def imports_of(name: str) -> list[tuple[str, str]]:
-    """What a script imports, and from which script."""
-    found = re.findall(r'import \{([^}]*)\} from "(\.[\w./-]+\.js)"', SCRIPTS[name])
-    return [(names, posixpath.normpath(f"{posixpath.dirname(name)}/{source}").lstrip("/")) for names, source in found]
-
-
-def imported_by(name: str) -> set[str]:
-    """A script and all that it imports, directly or not."""
-    seen, pending = set[str](), [name]
-    while pending:
-        current = pending.pop()
-        if current not in seen:
-            seen.add(current)
-            pending += [source for _, source in imports_of(current)]
-    return seen
-
-
 def test_every_script_is_imported_by_a_page_and_every_import_is_exported() -> None:
     used = set().union(*(imported_by(entry_of(path)) for path in ALL))
     later = {
@@ -153,7 +133,8 @@ def test_every_script_is_imported_by_a_page_and_every_import_is_exported() -> No
         for name in re.findall(r'import\("\./([\w-]+\.js)"\)', SCRIPTS[script])
     }
     assert used | later == set(SCRIPTS)
-    assert later == {"copying.js", "palette.js", "take/words_de.js"}  # loaded when they are asked for
+    of_studies = {"take/words_de.js"} if has_extra("studies") else set()
+    assert later == {"copying.js", "palette.js"} | of_studies  # loaded when they are asked for
     for name, text in SCRIPTS.items():
         for names, source in imports_of(name):
             for imported in filter(None, (one.strip() for one in names.split(","))):
@@ -162,42 +143,6 @@ def test_every_script_is_imported_by_a_page_and_every_import_is_exported() -> No
                 assert re.search(exported, SCRIPTS[source]), (name, imported, source)
                 uses = re.findall(rf"\b{name_here or name_there}\b", text)
                 assert len(uses) > 1, f"{name} does not use {imported}"
-
-
-def test_the_page_of_participants_loads_nothing_of_other_pages() -> None:
-    ours = {name for name in SCRIPTS if name.startswith("take/")} - {"take/words_de.js"}
-    assert imported_by("take/take.js") == {*ours, "dom.js"}
-    page = render_shell(TAKE, "")
-    assert set(re.findall(r'href="([^"#]+)"', page)) == {
-        f"/pages/{static_files().digest}/{name}" for name in {*ours, "dom.js", "base.css", "take/take.css", "icon.svg"}
-    } - {f"/pages/{static_files().digest}/take/take.js"}
-    assert "refaug" not in page
-
-
-def test_the_page_of_participants_asks_nothing_but_its_own_routes(client: TestClient) -> None:
-    answer = client.get("/take?PROLIFIC_PID=5f")
-    assert answer.headers["content-security-policy"] == POLICY
-    for part in ("default-src 'none'", "script-src 'self'", "style-src 'self'", "connect-src 'self'", "img-src 'self'"):
-        assert part in POLICY.split("; ")
-    assert (answer.headers["referrer-policy"], answer.headers["cache-control"]) == ("no-referrer", "no-store")
-    routes = {found for name in imported_by("take/take.js") for found in re.findall(r"/v1/[\w/]*", SCRIPTS[name])}
-    assert routes == {"/v1/take/"}
-
-
-def test_words_of_participants_are_used_and_translated() -> None:
-    english, german = (
-        dict(re.findall(r'^  (\w+): "(.*)",$', SCRIPTS[name], flags=re.MULTILINE))
-        for name in ("take/words.js", "take/words_de.js")
-    )
-    assert set(german) - set(english) == set()
-    assert set(english) - set(german) == {"bot"}  # the same word
-    for name, text in german.items():
-        assert set(re.findall(r"\{\w+\}", text)) == set(re.findall(r"\{\w+\}", english[name])), name
-    scripts = "".join(SCRIPTS[name] for name in imported_by("take/take.js"))
-    steps = ("screened_out", "full", "closed", "withdrawn")  # named by the state
-    sides = {f"{part}_{side}" for part in ("conversation", "speaker") for side in ("left", "right")}
-    unused = {name for name in english if f'"{name}"' not in scripts}
-    assert unused <= sides | {name for step in steps for name in (step, f"{step}_text")}
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
@@ -224,8 +169,6 @@ def test_a_script_makes_no_markup_of_texts_and_asks_no_other_host(name: str) -> 
 def test_the_first_page_is_below_100_kb() -> None:
     names = {*imported_by("playground.js"), "base.css", "style.css", "icon.svg", "examples.json"}
     assert len(render_shell("/", "")) + sum(len(FILES[name].encode()) for name in names) < FIRST_PAGE
-    names = {*imported_by("take/take.js"), "base.css", "take/take.css", "icon.svg", "take/words_de.js"}
-    assert len(render_shell(TAKE, "")) + sum(len(FILES[name].encode()) for name in names) < FIRST_PAGE
 
 
 def test_every_control_that_the_tutorial_names_is_on_a_page() -> None:
@@ -282,7 +225,8 @@ def test_every_colour_is_a_token() -> None:
     assert re.findall(r"#[0-9a-fA-F]{3,8}\b(?![^{]*\{)", rules) == []
     used = set(re.findall(r"var\(--([\w-]+)", "".join(styles.values())))
     defined = {*re.findall(r"--([\w-]+):", FILES["base.css"])}
-    assert used - defined == {"share", "from", "points"}  # set by scripts
+    of_studies = {"points"} if has_extra("studies") else set()
+    assert used - defined == {"share", "from"} | of_studies  # set by scripts
 
 
 def test_the_keys_page_offers_every_scope() -> None:

@@ -12,7 +12,7 @@ from .models.base import Model
 
 Purpose = Literal["train", "validation", "test"]
 ArtefactKind = Literal[
-    "adem", "encoder", "hybrid", "index", "judge-fit", "rater", "ruber", "self-play", "vectors", "vhred"
+    "adem", "encoder", "hybrid", "index", "judge-fit", "passport", "rater", "ruber", "self-play", "vectors", "vhred"
 ]
 OnError = Literal["fail", "report"]
 From = Literal["find", "given"]

@@ -22,6 +22,7 @@ RefaugError
 │   └── JobCancelled      … or was stopped
 ├── WrongPurpose          a reward asked of a reference set that is there for testing
 ├── NoScore               a reply has no score, where one is needed
+├── TooManyCopies         replies repeat the utterance, so that training should end
 ├── QueueFull             more replies wait for their scores than a scorer may hold
 └── NotStarted            a local server did not get ready
 """
@@ -195,6 +196,10 @@ class WrongPurpose(RefaugError):
 
 class NoScore(RefaugError):
     """A reply has no score, where one is needed."""
+
+
+class TooManyCopies(RefaugError):
+    """Replies that repeat the utterance have become frequent: the model learns to echo, and training should end."""
 
 
 class QueueFull(RefaugError):

@@ -1,4 +1,4 @@
-"""Rows as frames of pandas or polars, which are imported only when a frame is asked for."""
+"""Rows as frames of pandas or polars, or a dataset of Hugging Face; each library is imported when it is asked for."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from .errors import Usage
 
-KINDS = ("pandas", "polars")
+KINDS = ("pandas", "polars", "datasets")
 
 
 def make_frame(rows: Sequence[Mapping[str, Any]], kind: str = "pandas", *, columns: Sequence[str] = ()) -> Any:
@@ -23,4 +23,6 @@ def make_frame(rows: Sequence[Mapping[str, Any]], kind: str = "pandas", *, colum
     table = {name: [row.get(name) for row in rows] for name in names}
     if kind == "polars":
         return library.DataFrame(table, strict=False)  # whole numbers among floats become floats
+    if kind == "datasets":
+        return library.Dataset.from_dict(table)
     return library.DataFrame(table, columns=names)

@@ -52,7 +52,7 @@ class Answer:
         try:
             document = json.loads(self.content)
         except (ValueError, RecursionError) as error:
-            self.refuse(f"an answer that is no JSON, or not all of it: {error}")
+            self.refuse(f"an answer that is not JSON, or not all of it: {error}")
         if not isinstance(document, dict):
             self.refuse(f"an answer that is a JSON {type(document).__name__}, and refaug's are objects")
         return document
@@ -118,7 +118,7 @@ class Call(Generic[T]):
             ) from error
         except (TypeError, ValueError, RecursionError) as error:
             raise errors.Usage(
-                f"{self.method} {self.path}: something in the request is no JSON: {error}"
+                f"{self.method} {self.path}: something in the request is not JSON: {error}"
                 f"{_locate(_is_not_json, self.body)}",
                 remedy="texts, finite numbers, True, False, None, lists and dicts with text keys",
             ) from error

@@ -6,7 +6,7 @@ import asyncio
 import os
 import time
 from collections import Counter
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Callable, Literal, Optional
 
 from refaug_client._core import errors
@@ -88,7 +88,7 @@ class Outcome:
 
     scores: list[Optional[float]]
     sources: list[Source]
-    items: list[str] = field(repr=False)
+    items: list[str]
     tag: Any = None
     signature: Optional[str] = None  # None: no score of them is from a server
     error: Optional[errors.RefaugError] = None
@@ -102,6 +102,10 @@ class Outcome:
     def counts(self) -> dict[str, int]:
         """Return the number of replies by source."""
         return dict(Counter(self.sources))
+
+    def __repr__(self) -> str:
+        error = "" if self.error is None else f", error={self.error!r}"
+        return f"Outcome({len(self.scores)} replies, sources={self.counts()}, tag={self.tag!r}{error})"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the outcome as plain values."""

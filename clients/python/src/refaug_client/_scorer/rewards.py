@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import threading
 import warnings
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal, Optional
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from .settings import OnUnavailable
 
 
+_RECENT = 256  # replies of which the share of copies is that of
+_NOT_LOOKED_AT = ("skipped", "failed", "dropped")  # sources of replies of which it is not known whether they are copies
 _ON_UNAVAILABLE: Mapping[str, OnUnavailable] = {"raise": "raise", "mask": "skip"}  # the reward's → the scorer's
 
 
@@ -51,7 +54,8 @@ class Reward:
 
     A reply that repeats the utterance, or nearly, is no answer, however many words it shares with good ones:
     `on_copy="refuse"` takes it as one without a score (NoScore, or NaN where rewards are masked), `"zero"` gives it 0,
-    and `"score"` its score. The latter two stand in the signature.
+    and `"score"` its score. The latter two stand in the signature. With `stop_at_copies=0.1`, TooManyCopies ends the
+    training once more than a tenth of the last 256 replies are such copies; there is no reward from then on.
 
     Where there is no score, `on_unavailable="raise"` raises the error (NoScore where the server answers that there is
     none), and `"mask"` gives NaN, which is counted in `counts` and has to be left out of the loss. An earlier value, or
@@ -71,9 +75,12 @@ class Reward:
         metric: str = "upsilon-bleu",
         on_unavailable: Literal["raise", "mask"] = "raise",
         on_copy: Literal["refuse", "zero", "score"] = "refuse",
+        stop_at_copies: Optional[float] = None,
         override_purpose: bool = False,
         **scorer: Any,
     ) -> None:
+        if stop_at_copies is not None and not 0 < stop_at_copies < 1:
+            raise errors.Usage(f"stop_at_copies={stop_at_copies!r}", remedy="a share between 0 and 1, such as 0.1")
         if on_unavailable not in _ON_UNAVAILABLE:
             raise errors.Usage(
                 f"on_unavailable={on_unavailable!r} would make a reward up", remedy="'raise', or 'mask' for NaN"
@@ -83,6 +90,7 @@ class Reward:
         self.metric = metric
         self.on_unavailable = on_unavailable
         self.on_copy = on_copy
+        self.stop_at_copies = stop_at_copies
         self.scorer: Scorer = client.scorer(
             reference_set=reference_set,
             metric=metric,
@@ -99,7 +107,11 @@ class Reward:
         except BaseException:
             self.scorer.close()
             raise
+        self._start_counting()
+
+    def _start_counting(self) -> None:
         self._counts = RewardCounts()
+        self._recent: deque[bool] = deque(maxlen=_RECENT)  # whether each reply was a copy
         self._lock = threading.Lock()
 
     def __call__(self, replies: Sequence[Optional[str]], items: Sequence[str]) -> list[float]:
@@ -108,6 +120,7 @@ class Reward:
         counts = _count(outcome.sources, outcome.scores)
         with self._lock:
             self._counts += counts
+            self._stop_at_copies(outcome.sources)
         if outcome.error is not None:
             raise outcome.error.with_traceback(None)
         copies = [item for item, source in zip(outcome.items, outcome.sources) if source == "copied"]
@@ -127,6 +140,27 @@ class Reward:
                 remedy="leave such items out, or on_unavailable='mask'",
             )
         return [self._reward(score, source) for score, source in zip(outcome.scores, outcome.sources)]
+
+    def _stop_at_copies(self, sources: Sequence[str]) -> None:
+        """Raise TooManyCopies where too many of the last replies are copies, and at every later call."""
+        if self.stop_at_copies is None or self._has_too_many():
+            sources = ()
+        for source in sources:
+            if source not in _NOT_LOOKED_AT:
+                self._recent.append(source == "copied")
+                if self._has_too_many():  # before the copies move on
+                    break
+        if self._has_too_many():
+            raise errors.TooManyCopies(
+                f"{sum(self._recent)} of the last {_RECENT} replies repeat the utterance: more than "
+                f"stop_at_copies={self.stop_at_copies}",
+                remedy="go back to an earlier checkpoint; what copies share with references may be what is rewarded",
+            )
+
+    def _has_too_many(self) -> bool:
+        if self.stop_at_copies is None:
+            return False
+        return len(self._recent) == _RECENT and sum(self._recent) > self.stop_at_copies * _RECENT
 
     def _reward(self, score: Optional[float], source: str) -> float:
         if source == "copied" and self.on_copy != "score":
@@ -157,11 +191,11 @@ class Reward:
         self.close()
 
     def __getstate__(self) -> dict[str, object]:
-        return {name: value for name, value in self.__dict__.items() if name not in ("_lock", "_counts")}
+        return {name: value for name, value in self.__dict__.items() if name not in ("_lock", "_counts", "_recent")}
 
     def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state)
-        self._counts, self._lock = RewardCounts(), threading.Lock()
+        self._start_counting()
 
     def __repr__(self) -> str:
         override = ", override_purpose=True" if self.overridden else ""
@@ -177,7 +211,7 @@ def _check_purpose(name: str, purpose: str, override: bool) -> bool:
     if purpose == "test":
         if not override:
             raise errors.WrongPurpose(
-                f"reference set {name} is there for testing; as a reward, it could never again test anything",
+                f"reference set {name} is for testing; once a model was optimised on it, it tests nothing any more",
                 remedy="a set frozen with purpose='train'; override_purpose=True goes into every signature",
             )
         return True
@@ -185,7 +219,7 @@ def _check_purpose(name: str, purpose: str, override: bool) -> bool:
         raise errors.Usage(f"reference set {name} is for {purpose}: there is nothing to override")
     if purpose == "validation":
         warnings.warn(
-            f"reference set {name} is there for validation: what is optimised on it cannot be selected by it",
+            f"reference set {name} is for validation: a checkpoint that was optimised on it cannot be chosen by it",
             stacklevel=4,
         )
     return False

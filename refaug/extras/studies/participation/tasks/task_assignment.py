@@ -186,7 +186,7 @@ def begin_tasks(connection: Connection, attending: Attendance) -> None:
         "sequence": json_text([{"check": planned.check, "attention": planned.asks_attention} for planned in sequence]),
     }
     if is_chat(protocol.kind):
-        slots = _slot_count(connection, attending)
+        slots = len(_slots_of(connection.execute(_BOTS, {"study": attending.study.id}).all(), attending))
         row, order = _order(connection, attending, slots, tasks)
         values |= {"square_row": row, "plan": json_text({"slots": order, "begun": 0})}
     connection.execute(update(STUDY_PARTICIPANTS).where(STUDY_PARTICIPANTS.c.id == participant.id).values(values))
@@ -336,10 +336,6 @@ def _slots_of(bots: Sequence[Row[Any]], attending: Attendance) -> list[tuple[int
     if attending.protocol.kind is StudyKind.CHAT_PAIR:
         return [(slots[first], slots[second]) for first, second in assignment.bot_pairs(len(slots))]
     return [(slot,) for slot in slots]
-
-
-def _slot_count(connection: Connection, attending: Attendance) -> int:
-    return len(_slots_of(connection.execute(_BOTS, {"study": attending.study.id}).all(), attending))
 
 
 def _balance(attending: Attendance) -> dict[str, object]:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Final, TypeVar
 
-from fastapi import APIRouter, Depends, Path, Request
+from fastapi import APIRouter, Path
 from starlette.responses import Response
 
 from refaug.bots.kinds import parse_bot
@@ -21,16 +21,14 @@ from refaug.bots.replier import BotReply, ReplyRequest, openings_of, timed_repli
 from refaug.core.errors import RefaugError, Unavailable
 from refaug.core.records import Item
 from refaug.extras.studies.participation.tasks.chat_turns import AskedTurn, claim_turns, store_reply
-from refaug.extras.studies.routes.participants.sessions import ActionId, action_of, answered, participant_of
-from refaug.extras.studies.routes.parts import parts_of
-from refaug.extras.studies.schemas import ActionOut, AnswersIn, EmptyIn, MessageIn, SkipIn, VoteIn
+from refaug.extras.studies.routes.participants.sessions import DONE, Acting
+from refaug.extras.studies.schemas import AnswersIn, EmptyIn, MessageIn, SkipIn, VoteIn
 from refaug.scoring.replies import BotSystem
 from refaug.service.database.row_ids import RowHolders
-from refaug.service.web.connection.body import parse_body, read_body, request_body
+from refaug.service.web.connection.body import request_body
 from refaug.service.web.handling import database_threads
-from refaug.service.web.openapi import errors
 from refaug.service.web.routes.bots.leased_bots import ask_systems
-from refaug.service.web.state import ServiceState, state_of
+from refaug.service.web.state import ServiceState
 
 log = logging.getLogger(__name__)
 
@@ -131,85 +129,65 @@ async def _with_patience(work: Callable[[], T]) -> T:
 
 router = APIRouter(prefix="/v1/take/tasks", tags=["take"])
 
-ParticipantId = Annotated[str, Depends(participant_of)]
 TaskId = Annotated[str, Path(description="id of the task, as the state has it", pattern=r"^[0-9a-z]{26}$")]
-_DONE: Final[dict[int | str, dict[str, object]]] = {200: {"model": ActionOut}, **errors(401, 403, 404, 409, 429)}
 
 
-@router.post("/next", openapi_extra=request_body(EmptyIn), responses=_DONE)
-async def take_next_task(request: Request, participant: ParticipantId, action: ActionId) -> Response:
+@router.post("/next", openapi_extra=request_body(EmptyIn), responses=DONE)
+async def take_next_task(acting: Acting) -> Response:
     """Reserve the next task; a participant who is in a task keeps it, and one for whom there is none is done."""
-    state, raw = state_of(request), await read_body(request)
-    await parse_body(EmptyIn, raw)
-    page_action = action_of(request, action, "next", raw)
-    return await answered(state, participant, lambda: parts_of(state).desk.next_task(participant, page_action))
+    return await acting.act("next", EmptyIn, lambda desk, deed, _: desk.next_task(*deed))
 
 
-@router.post("/{task}/messages", openapi_extra=request_body(MessageIn), responses=_DONE)
-async def send_message(request: Request, participant: ParticipantId, task: TaskId, action: ActionId) -> Response:
+@router.post("/{task}/messages", openapi_extra=request_body(MessageIn), responses=DONE)
+async def send_message(acting: Acting, task: TaskId) -> Response:
     """Say something to the bot; its reply is asked for after this is stored, and comes with the state.
 
     A message that is not the next one, or that comes while a reply is being made, is refused (409).
     """
-    state, raw = state_of(request), await read_body(request)
-    body, page_action = await parse_body(MessageIn, raw), action_of(request, action, "message", raw, task)
-    return await answered(
-        state,
-        participant,
-        lambda: parts_of(state).desk.message(participant, page_action, task, n=body.n, text=body.text),
-        asks=task,
+    return await acting.act(
+        "message",
+        MessageIn,
+        lambda desk, deed, body: desk.message(*deed, task, n=body.n, text=body.text),
+        task=task,
+        asks=True,
     )
 
 
-@router.post("/{task}/retry", openapi_extra=request_body(EmptyIn), responses=_DONE)
-async def ask_again(request: Request, participant: ParticipantId, task: TaskId, action: ActionId) -> Response:
+@router.post("/{task}/retry", openapi_extra=request_body(EmptyIn), responses=DONE)
+async def ask_again(acting: Acting, task: TaskId) -> Response:
     """Ask once more for a reply that has failed."""
-    state, raw = state_of(request), await read_body(request)
-    await parse_body(EmptyIn, raw)
-    page_action = action_of(request, action, "retry", raw, task)
-    return await answered(
-        state, participant, lambda: parts_of(state).desk.ask_again(participant, page_action, task), asks=task
-    )
+    return await acting.act("retry", EmptyIn, lambda desk, deed, _: desk.ask_again(*deed, task), task=task, asks=True)
 
 
-@router.post("/{task}/votes", openapi_extra=request_body(VoteIn), responses=_DONE)
-async def vote_on_reply(request: Request, participant: ParticipantId, task: TaskId, action: ActionId) -> Response:
+@router.post("/{task}/votes", openapi_extra=request_body(VoteIn), responses=DONE)
+async def vote_on_reply(acting: Acting, task: TaskId) -> Response:
     """Vote on a reply: 1, -1, or 0 to take a vote back."""
-    state, raw = state_of(request), await read_body(request)
-    body, page_action = await parse_body(VoteIn, raw), action_of(request, action, "vote", raw, task)
-    return await answered(
-        state,
-        participant,
-        lambda: parts_of(state).desk.vote(participant, page_action, task, side=body.side, n=body.n, vote=body.value),
+    return await acting.act(
+        "vote",
+        VoteIn,
+        lambda desk, deed, body: desk.vote(*deed, task, side=body.side, n=body.n, vote=body.value),
+        task=task,
     )
 
 
-@router.post("/{task}/answers", openapi_extra=request_body(AnswersIn), responses=_DONE)
-async def store_answers(request: Request, participant: ParticipantId, task: TaskId, action: ActionId) -> Response:
+@router.post("/{task}/answers", openapi_extra=request_body(AnswersIn), responses=DONE)
+async def store_answers(acting: Acting, task: TaskId) -> Response:
     """Store answers; they may be changed until the task is finished."""
-    state, raw = state_of(request), await read_body(request)
-    body, page_action = await parse_body(AnswersIn, raw), action_of(request, action, "answers", raw, task)
-    return await answered(
-        state,
-        participant,
-        lambda: parts_of(state).desk.answers(participant, page_action, task, body.answers, side=body.side, turn=body.n),
+    return await acting.act(
+        "answers",
+        AnswersIn,
+        lambda desk, deed, body: desk.answers(*deed, task, body.answers, side=body.side, turn=body.n),
+        task=task,
     )
 
 
-@router.post("/{task}/finish", openapi_extra=request_body(EmptyIn), responses=_DONE)
-async def finish_task(request: Request, participant: ParticipantId, task: TaskId, action: ActionId) -> Response:
+@router.post("/{task}/finish", openapi_extra=request_body(EmptyIn), responses=DONE)
+async def finish_task(acting: Acting, task: TaskId) -> Response:
     """Finish the task; refused (409) while messages or answers are missing, whatever the page says."""
-    state, raw = state_of(request), await read_body(request)
-    await parse_body(EmptyIn, raw)
-    page_action = action_of(request, action, "finish", raw, task)
-    return await answered(state, participant, lambda: parts_of(state).desk.finish(participant, page_action, task))
+    return await acting.act("finish", EmptyIn, lambda desk, deed, _: desk.finish(*deed, task), task=task)
 
 
-@router.post("/{task}/skip", openapi_extra=request_body(SkipIn), responses=_DONE)
-async def skip_task(request: Request, participant: ParticipantId, task: TaskId, action: ActionId) -> Response:
+@router.post("/{task}/skip", openapi_extra=request_body(SkipIn), responses=DONE)
+async def skip_task(acting: Acting, task: TaskId) -> Response:
     """Leave the task out, with a reason; a task whose bot gives no reply is not counted."""
-    state, raw = state_of(request), await read_body(request)
-    body, page_action = await parse_body(SkipIn, raw), action_of(request, action, "skip", raw, task)
-    return await answered(
-        state, participant, lambda: parts_of(state).desk.skip(participant, page_action, task, body.reason)
-    )
+    return await acting.act("skip", SkipIn, lambda desk, deed, body: desk.skip(*deed, task, body.reason), task=task)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any, Final
 from urllib.parse import urlsplit
 
@@ -16,12 +17,13 @@ from refaug.core.errors import NotAllowed
 from refaug.extras.studies import schemas
 from refaug.extras.studies.participation.invites import SESSION_DAYS, Visitor, WrongInvite, is_resume_token
 from refaug.extras.studies.participation.participant_acts import ACTION_ID, ParticipantAction
+from refaug.extras.studies.participation.participant_desk import ParticipantDesk
 from refaug.extras.studies.participation.signed_links import find_person
 from refaug.extras.studies.routes.parts import parts_of
 from refaug.service.keys import Key
 from refaug.service.web.answers import json_response
 from refaug.service.web.connection.admission import lent_place
-from refaug.service.web.connection.body import parse_body, read_body, request_body
+from refaug.service.web.connection.body import Model, parse_body, read_body, request_body
 from refaug.service.web.dependencies import while_connected
 from refaug.service.web.handling import database_threads
 from refaug.service.web.openapi import errors
@@ -65,12 +67,6 @@ def limit_requests(state: ServiceState, sender: str, rate_per_s: float = _REQUES
     parts_of(state).participant_limits.take(
         Key(id=sender, name=sender.partition(" ")[0], scopes=frozenset(), rate_per_s=rate)
     )
-
-
-def action_of(request: Request, action: str, kind: str, body: bytes, task: str | None = None) -> ParticipantAction:
-    """Return the action of a request; NotAllowed where a page of another site has sent it."""
-    require_same_site(request)
-    return ParticipantAction(id=action, kind=kind, task=task, body=body)
 
 
 def require_same_site(request: Request) -> None:
@@ -202,64 +198,78 @@ async def _wait_for_replies(state: ServiceState, participant: str, task: str | N
         task = await _asking_task(state, participant)
 
 
-async def answered(
-    state: ServiceState, participant: str, work: Callable[[], Mapping[str, Any]], *, asks: str | None = None
-) -> Response:
-    """Run an action, have the replies of a task made that it asks for, and answer with the state."""
-    done = await database_threads.run_query(work)
-    if asks is not None:
-        parts_of(state).replies.start(asks)
-    return json_response({"done": done, "state": await shown_state(state, participant)})
+# The arguments of the desk that say who has done what.
+Deed = tuple[str, ParticipantAction]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ActingParticipant:
+    """The participant who has sent an action."""
+
+    request: Request
+    participant: str
+    action: str
+
+    async def act(
+        self,
+        kind: str,
+        model: type[Model],
+        work: Callable[[ParticipantDesk, Deed, Model], Mapping[str, Any]],
+        *,
+        task: str | None = None,
+        asks: bool = False,
+    ) -> Response:
+        """Read the body, do what it says, and answer with the state; with `asks` the replies of the task are made."""
+        state, raw = state_of(self.request), await read_body(self.request)
+        body = await parse_body(model, raw)
+        require_same_site(self.request)
+        deed = self.participant, ParticipantAction(id=self.action, kind=kind, task=task, body=raw)
+        done = await database_threads.run_query(lambda: work(parts_of(state).desk, deed, body))
+        if asks and task is not None:
+            parts_of(state).replies.start(task)
+        return json_response({"done": done, "state": await shown_state(state, self.participant)})
+
+
+async def acting_participant(  # async, although it awaits nothing: FastAPI would run it in a thread otherwise
+    request: Request, participant: ParticipantId, action: ActionId
+) -> ActingParticipant:
+    """Return who has sent an action."""
+    return ActingParticipant(request=request, participant=participant, action=action)
+
+
+Acting = Annotated[ActingParticipant, Depends(acting_participant)]
 
 
 @router.post("/consent", openapi_extra=request_body(schemas.ConsentIn), responses=DONE)
-async def give_consent(request: Request, participant: ParticipantId, action: ActionId) -> Response:
+async def give_consent(acting: Acting) -> Response:
     """Agree to the text whose hash is named; screening and quotas decide whether the participant takes part."""
-    state, raw = state_of(request), await read_body(request)
-    body, page_action = (
-        await parse_body(schemas.ConsentIn, raw),
-        action_of(request, action, "consent", raw),
-    )
-    return await answered(
-        state,
-        participant,
-        lambda: parts_of(state).desk.consent(
-            participant, page_action, sha256=body.sha256, agree=body.agree, screening=body.screening
-        ),
+    return await acting.act(
+        "consent",
+        schemas.ConsentIn,
+        lambda desk, deed, body: desk.consent(*deed, sha256=body.sha256, agree=body.agree, screening=body.screening),
     )
 
 
 @router.post("/training", openapi_extra=request_body(schemas.TrainingIn), responses=DONE)
-async def answer_training(request: Request, participant: ParticipantId, action: ActionId) -> Response:
+async def answer_training(acting: Acting) -> Response:
     """Answer an item of the training; the state has the feedback, and the gate opens after enough right ones."""
-    state, raw = state_of(request), await read_body(request)
-    body, page_action = (
-        await parse_body(schemas.TrainingIn, raw),
-        action_of(request, action, "training", raw),
-    )
-    return await answered(
-        state,
-        participant,
-        lambda: parts_of(state).desk.training(participant, page_action, item=body.item, answers=body.answers),
+    return await acting.act(
+        "training",
+        schemas.TrainingIn,
+        lambda desk, deed, body: desk.training(*deed, item=body.item, answers=body.answers),
     )
 
 
 @router.post("/undo", openapi_extra=request_body(schemas.EmptyIn), responses=DONE)
-async def undo_action(request: Request, participant: ParticipantId, action: ActionId) -> Response:
+async def undo_action(acting: Acting) -> Response:
     """Take back the last vote, answer or end of a task, as far as the study allows it."""
-    state, raw = state_of(request), await read_body(request)
-    await parse_body(schemas.EmptyIn, raw)
-    page_action = action_of(request, action, "undo", raw)
-    return await answered(state, participant, lambda: parts_of(state).desk.undo(participant, page_action))
+    return await acting.act("undo", schemas.EmptyIn, lambda desk, deed, _: desk.undo(*deed))
 
 
 @router.post("/withdraw", openapi_extra=request_body(schemas.EmptyIn), responses=DONE)
-async def withdraw(request: Request, participant: ParticipantId, action: ActionId) -> Response:
+async def withdraw(acting: Acting) -> Response:
     """Erase all texts and answers of the participant, and keep the fact; it cannot be undone."""
-    state, raw = state_of(request), await read_body(request)
-    await parse_body(schemas.EmptyIn, raw)
-    page_action = action_of(request, action, "withdraw", raw)
-    return await answered(state, participant, lambda: parts_of(state).desk.withdraw(participant, page_action))
+    return await acting.act("withdraw", schemas.EmptyIn, lambda desk, deed, _: desk.withdraw(*deed))
 
 
 @router.get("/export", responses={200: {"model": schemas.OwnDataOut}, **errors(401, 429)})

@@ -14,13 +14,14 @@ from refaug.extras.studies.participation.study_figures import exclude_participan
 from refaug.extras.studies.participation.study_records import study_records
 from refaug.extras.studies.records import StudyTask
 from refaug.extras.studies.routes.parts import parts_of
-from refaug.extras.studies.routes.studies.study_protocols import STUDY, StudyId, acting
+from refaug.extras.studies.routes.studies.study_protocols import StudyId
 from refaug.extras.studies.schemas import InvitesIn, InvitesOut, NewInvitesOut, OneInviteOut
+from refaug.service.scopes import Scope
 from refaug.service.web.answers import json_response
-from refaug.service.web.connection.body import body_of, request_body
+from refaug.service.web.connection.body import body_of
+from refaug.service.web.dependencies import After, Limit, acting, page_of
 from refaug.service.web.handling import database_threads
-from refaug.service.web.handling.pagination import After, Limit, page_of
-from refaug.service.web.openapi import errors
+from refaug.service.web.openapi import route_options
 from refaug.service.web.state import state_of
 
 router = APIRouter(prefix="/v1", tags=["studies"])
@@ -28,43 +29,24 @@ router = APIRouter(prefix="/v1", tags=["studies"])
 InviteId = Annotated[str, Path(description="id of the invitation", pattern=r"^[0-9a-z]{26}$")]
 
 
-@router.post(
-    "/studies/{id}/invites",
-    status_code=201,
-    dependencies=STUDY,
-    openapi_extra=request_body(InvitesIn),
-    responses={201: {"model": NewInvitesOut}, **errors(404, 409)},
-)
+@router.post("/studies/{id}/invites", **route_options(Scope.STUDY, {201: NewInvitesOut}, 404, 409, body=InvitesIn))
 async def create_invites(
-    request: Request,
-    id: StudyId,  # noqa: A002  the name in the address
-    body: Annotated[InvitesIn, Depends(body_of(InvitesIn))],
+    request: Request, id: StudyId, body: Annotated[InvitesIn, Depends(body_of(InvitesIn))]
 ) -> Response:
     """Make invitations; their tokens are in this answer alone."""
     state = state_of(request)
 
     def create() -> list[dict[str, object]]:
-        pairs = parts_of(state).invites.create(
-            parts_of(state).studies.get(id),
-            count=body.count,
-            label=body.label,
-            uses_max=body.uses_max,
-            expires=body.expires,
-            **acting(request),
-        )
+        study = parts_of(state).studies.get(id)
+        pairs = parts_of(state).invites.create(study, **dict(body), **acting(request))
         root = request.scope.get("root_path", "")
         return [{**invite.as_json(), "token": token, "link": f"{root}/take#{token}"} for token, invite in pairs]
 
     return json_response({"invites": await database_threads.run_query(create)}, status=201)
 
 
-@router.get("/studies/{id}/invites", dependencies=STUDY, responses={200: {"model": InvitesOut}, **errors(404)})
-async def list_invites(
-    request: Request,
-    id: StudyId,  # noqa: A002  the name in the address
-    after: After = "",
-    limit: Limit = 50,
-) -> Response:
+@router.get("/studies/{id}/invites", **route_options(Scope.STUDY, InvitesOut, 404))
+async def list_invites(request: Request, id: StudyId, after: After = "", limit: Limit = 50) -> Response:
     """Invitations of a study, oldest first, with how often each was used."""
     state = state_of(request)
 
@@ -76,14 +58,8 @@ async def list_invites(
     return json_response(await database_threads.run_query(page))
 
 
-@router.delete(
-    "/studies/{id}/invites/{invite}", dependencies=STUDY, responses={200: {"model": OneInviteOut}, **errors(404)}
-)
-async def revoke_invite(
-    request: Request,
-    id: StudyId,  # noqa: A002  the name in the address
-    invite: InviteId,
-) -> Response:
+@router.delete("/studies/{id}/invites/{invite}", **route_options(Scope.STUDY, OneInviteOut, 404))
+async def revoke_invite(request: Request, id: StudyId, invite: InviteId) -> Response:
     """Let an invitation open nothing any more; participants whom it has let in go on. A second time changes nothing."""
     state = state_of(request)
     revoked = await database_threads.run_query(
@@ -95,17 +71,8 @@ async def revoke_invite(
 ParticipantCode = Annotated[str, Path(description="code of the participant", pattern=r"^P-[0-9A-Z]{6}$")]
 
 
-@router.get(
-    "/studies/{id}/participants",
-    dependencies=STUDY,
-    responses={200: {"model": schemas.StudyParticipantsOut}, **errors(404)},
-)
-async def list_participants(
-    request: Request,
-    id: StudyId,  # noqa: A002  the name in the address
-    after: After = "",
-    limit: Limit = 50,
-) -> Response:
+@router.get("/studies/{id}/participants", **route_options(Scope.STUDY, schemas.StudyParticipantsOut, 404))
+async def list_participants(request: Request, id: StudyId, after: After = "", limit: Limit = 50) -> Response:
     """Participants by code, with what they did, the time that they spent, and what they are to be paid."""
     state = state_of(request)
 
@@ -116,16 +83,8 @@ async def list_participants(
     return json_response(await database_threads.run_query(page))
 
 
-@router.get(
-    "/studies/{id}/participants/{code}",
-    dependencies=STUDY,
-    responses={200: {"model": schemas.ParticipantTasksOut}, **errors(404)},
-)
-async def get_participant(
-    request: Request,
-    id: StudyId,  # noqa: A002  the name in the address
-    code: ParticipantCode,
-) -> Response:
+@router.get("/studies/{id}/participants/{code}", **route_options(Scope.STUDY, schemas.ParticipantTasksOut, 404))
+async def get_participant(request: Request, id: StudyId, code: ParticipantCode) -> Response:
     """Everything that one participant did."""
     state = state_of(request)
 
@@ -137,13 +96,11 @@ async def get_participant(
 
 @router.put(
     "/studies/{id}/participants/{code}/exclusion",
-    dependencies=STUDY,
-    openapi_extra=request_body(schemas.ExclusionIn),
-    responses={200: {"model": schemas.OneParticipantOut}, **errors(404)},
+    **route_options(Scope.STUDY, schemas.OneParticipantOut, 404, body=schemas.ExclusionIn),
 )
 async def exclude_from_report(
     request: Request,
-    id: StudyId,  # noqa: A002  the name in the address
+    id: StudyId,
     code: ParticipantCode,
     body: Annotated[schemas.ExclusionIn, Depends(body_of(schemas.ExclusionIn))],
 ) -> Response:
@@ -159,15 +116,9 @@ async def exclude_from_report(
 
 @router.post(
     "/studies/{id}/participants/{code}/resume-link",
-    status_code=201,
-    dependencies=STUDY,
-    responses={201: {"model": schemas.ResumeLinkOut}, **errors(404, 409)},
+    **route_options(Scope.STUDY, {201: schemas.ResumeLinkOut}, 404, 409),
 )
-async def renew_resume_link(
-    request: Request,
-    id: StudyId,  # noqa: A002  the name in the address
-    code: ParticipantCode,
-) -> Response:
+async def renew_resume_link(request: Request, id: StudyId, code: ParticipantCode) -> Response:
     """Make a new link by which a participant goes on; their former links and all their sessions end.
 
     The token is in this answer alone. Give it only to whom you know to be the participant: it opens what they wrote.
@@ -180,16 +131,8 @@ async def renew_resume_link(
     return json_response({"code": code, "token": token, "link": f"{root}/take#{token}"}, status=201)
 
 
-@router.delete(
-    "/studies/{id}/participants/{code}",
-    dependencies=STUDY,
-    responses={200: {"model": schemas.ErasedParticipantOut}, **errors(404)},
-)
-async def erase_study_participant(
-    request: Request,
-    id: StudyId,  # noqa: A002  the name in the address
-    code: ParticipantCode,
-) -> Response:
+@router.delete("/studies/{id}/participants/{code}", **route_options(Scope.STUDY, schemas.ErasedParticipantOut, 404))
+async def erase_study_participant(request: Request, id: StudyId, code: ParticipantCode) -> Response:
     """Erase all texts and answers of a participant; that there was one stays, and reports are computed anew."""
     state = state_of(request)
     await database_threads.run_query(

@@ -26,13 +26,14 @@ from refaug.extras.studies.participation.study_records import study_records
 from refaug.extras.studies.participation.study_store import StoredStudy
 from refaug.extras.studies.records import task_line
 from refaug.extras.studies.routes.parts import parts_of
-from refaug.extras.studies.routes.studies.study_protocols import STUDY, StudyId
+from refaug.extras.studies.routes.studies.study_protocols import StudyId
 from refaug.extras.studies.schemas import StudyProgressOut
 from refaug.service.database.database import time_text
+from refaug.service.scopes import Scope
 from refaug.service.web.answers import json_response
 from refaug.service.web.connection import event_stream
 from refaug.service.web.handling import database_threads
-from refaug.service.web.openapi import errors
+from refaug.service.web.openapi import TEXT, raw, route_options
 from refaug.service.web.state import ServiceState, state_of
 
 router = APIRouter(prefix="/v1", tags=["studies"])
@@ -40,24 +41,20 @@ router = APIRouter(prefix="/v1", tags=["studies"])
 _POLL_S: Final = 1.0  # between two looks: at once for people who watch, and a few counts a second for the database
 _CHECK_BITS: Final = 22  # of an id, below the milliseconds of its time: what the figures were
 _MAX_ID: Final = 2**63 - 1
+_EVENTS: Final = (
+    "Events `progress` whenever it changes; `data` is JSON, as `GET /v1/studies/{id}/progress` answers it, with the "
+    "time of the look as `at`."
+)
 
 
 @router.get(
     "/studies/{id}/events",
-    dependencies=STUDY,
     response_class=EventSourceResponse,
-    responses={
-        200: {
-            "description": "Events `progress` whenever it changes; `data` is JSON, as `GET /v1/studies/{id}/progress` "
-            "answers it, with the time of the look as `at`.",
-            "content": {"text/event-stream": {"schema": {"type": "string"}}},
-        },
-        **errors(404, 507),
-    },
+    **route_options(Scope.STUDY, {200: raw(_EVENTS, {"text/event-stream": TEXT})}, 404, 507),
 )
 async def follow_study(
     request: Request,
-    id: StudyId,  # noqa: A002  the name in the address
+    id: StudyId,
     after: Annotated[int, Query(description="only progress that is another than at this id", ge=0, le=_MAX_ID)] = 0,
     last_event_id: Annotated[
         int | None,
@@ -113,8 +110,8 @@ _LINES: Final = "application/x-ndjson"
 _CSV: Final = "text/csv; charset=utf-8"
 
 
-@router.get("/studies/{id}/progress", dependencies=STUDY, responses={200: {"model": StudyProgressOut}, **errors(404)})
-async def get_study_progress(request: Request, id: StudyId) -> Response:  # noqa: A002  the name in the address
+@router.get("/studies/{id}/progress", **route_options(Scope.STUDY, StudyProgressOut, 404))
+async def get_study_progress(request: Request, id: StudyId) -> Response:
     """How far the study is, and how its bots and the sides of its pairs are balanced."""
     state = state_of(request)
 
@@ -125,19 +122,12 @@ async def get_study_progress(request: Request, id: StudyId) -> Response:  # noqa
 @router.get(
     "/studies/{id}/export",
     response_class=StreamingResponse,
-    dependencies=STUDY,
-    responses={
-        200: {
-            "description": "a task a line",
-            "content": {_LINES: {"schema": {"type": "string"}}, "text/csv": {"schema": {"type": "string"}}},
-        },
-        **errors(400, 404, 422),
-    },
+    **route_options(Scope.STUDY, {200: raw("a task a line", {_LINES: TEXT, "text/csv": TEXT})}, 400, 404, 422),
 )
 async def export_study(
     request: Request,
-    id: StudyId,  # noqa: A002  the name in the address
-    format: Annotated[  # noqa: A002  the name in the address
+    id: StudyId,
+    format: Annotated[
         Literal["jsonl", "csv", "items", "conversations", "acute", "dpo", "weights"],
         Query(
             description="`jsonl`: a task a line, as reports read it; `csv`: exchanges, with the columns of "

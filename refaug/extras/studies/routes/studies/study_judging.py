@@ -25,13 +25,15 @@ from refaug.extras.studies.questions import protocol_questions
 from refaug.extras.studies.records import StudyTask, TaskDecision
 from refaug.extras.studies.report.numbers import StudyAnalysis, study_report
 from refaug.extras.studies.routes.parts import parts_of
-from refaug.extras.studies.routes.studies.study_protocols import STUDY, StudyId, acting
+from refaug.extras.studies.routes.studies.study_protocols import StudyId
 from refaug.metrics.statistics.power import design_effect, ratings_needed, votes_needed
+from refaug.service.scopes import Scope
 from refaug.service.web.answers import json_response
-from refaug.service.web.connection.body import body_of, request_body
+from refaug.service.web.connection.body import body_of
+from refaug.service.web.dependencies import acting
 from refaug.service.web.handling import database_threads
-from refaug.service.web.openapi import errors
-from refaug.service.web.schemas.common import STRICT, ResponseModel
+from refaug.service.web.openapi import route_options
+from refaug.service.web.schemas.common import ResponseModel, StrictModel
 from refaug.service.web.state import ServiceState, state_of
 
 # ── Bodies and answers ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -97,10 +99,8 @@ class DisagreementsOut(ResponseModel):
     items: list[DisagreementOut] = Field(description="without those on which all agree")
 
 
-class AdjudicationIn(BaseModel):
+class AdjudicationIn(StrictModel):
     """A decision about a disagreement."""
-
-    model_config = STRICT
 
     item: str = Field(description="the unit that was judged", min_length=1, max_length=600)
     question: str = Field(description="id of the question", min_length=1, max_length=64)
@@ -112,10 +112,8 @@ class OneAdjudicationOut(AdjudicationOut, ResponseModel):
     """The decision as it is kept."""
 
 
-class PowerIn(BaseModel):
+class PowerIn(StrictModel):
     """A study that is to be planned: what it should see, and how sure it should be."""
-
-    model_config = STRICT
 
     difference: float | None = Field(default=None, description="of the means of two bots", gt=0, le=1e6)
     win_rate: float | None = Field(default=None, description="of one of two bots, without ties", gt=0, lt=1)
@@ -140,7 +138,6 @@ class PowerOut(ResponseModel):
 router = APIRouter(prefix="/v1", tags=["studies"])
 
 _MOST_DISAGREEMENTS: Final = 200
-_EXAMPLES: Final = {"three quarters of a point": {"difference": 0.75}, "six of ten votes": {"win_rate": 0.6}}
 
 
 def _tasks_of(state: ServiceState, study: StoredStudy) -> list[StudyTask]:
@@ -148,12 +145,7 @@ def _tasks_of(state: ServiceState, study: StoredStudy) -> list[StudyTask]:
     return list(study_records(state.database, study, with_pilot=study.state == "pilot"))
 
 
-@router.post(
-    "/studies/power",
-    dependencies=STUDY,
-    openapi_extra=request_body(PowerIn, examples=_EXAMPLES),
-    responses={200: {"model": PowerOut}, **errors(422)},
-)
+@router.post("/studies/power", **route_options(Scope.STUDY, PowerOut, 422, body=PowerIn))
 async def plan_study(body: Annotated[PowerIn, Depends(body_of(PowerIn))]) -> Response:
     """How many ratings or votes show a difference, and how many participants they need."""
     if (body.difference is None) == (body.win_rate is None):
@@ -174,10 +166,10 @@ async def plan_study(body: Annotated[PowerIn, Depends(body_of(PowerIn))]) -> Res
     return json_response({"n": needed, "participants": participants, "design_effect": effect})
 
 
-@router.get("/studies/{id}/report", dependencies=STUDY, responses={200: {"model": StudyReportOut}, **errors(404, 422)})
+@router.get("/studies/{id}/report", **route_options(Scope.STUDY, StudyReportOut, 404, 422))
 async def get_study_report(
     request: Request,
-    id: StudyId,  # noqa: A002  the name in the address
+    id: StudyId,
     draws: Annotated[int, Query(description="draws of participants behind the intervals", ge=100, le=10_000)] = 1_000,
 ) -> Response:
     """Every figure of the study so far, computed when it is asked for."""
@@ -190,8 +182,8 @@ async def get_study_report(
     return json_response({"report": report})
 
 
-@router.get("/studies/{id}/agreement", dependencies=STUDY, responses={200: {"model": StudyAgreementOut}, **errors(404)})
-async def get_study_agreement(request: Request, id: StudyId) -> Response:  # noqa: A002  the name in the address
+@router.get("/studies/{id}/agreement", **route_options(Scope.STUDY, StudyAgreementOut, 404))
+async def get_study_agreement(request: Request, id: StudyId) -> Response:
     """How far participants agree so far, by question."""
     state = state_of(request)
     study = await database_threads.run_query(lambda: parts_of(state).studies.get(id))
@@ -213,14 +205,10 @@ def _agreement_json(figure: AgreementFigure) -> dict[str, object]:
     }
 
 
-@router.get(
-    "/studies/{id}/disagreements",
-    dependencies=STUDY,
-    responses={200: {"model": DisagreementsOut}, **errors(404)},
-)
+@router.get("/studies/{id}/disagreements", **route_options(Scope.STUDY, DisagreementsOut, 404))
 async def list_disagreements(
     request: Request,
-    id: StudyId,  # noqa: A002  the name in the address
+    id: StudyId,
     limit: Annotated[int, Query(description="how many, the widest first", ge=1, le=_MOST_DISAGREEMENTS)] = 50,
 ) -> Response:
     """What participants disagree about most, with what was decided about it."""
@@ -243,15 +231,10 @@ async def list_disagreements(
 
 
 @router.put(
-    "/studies/{id}/adjudications",
-    dependencies=STUDY,
-    openapi_extra=request_body(AdjudicationIn),
-    responses={200: {"model": OneAdjudicationOut}, **errors(404, 422)},
+    "/studies/{id}/adjudications", **route_options(Scope.STUDY, OneAdjudicationOut, 404, 422, body=AdjudicationIn)
 )
 async def adjudicate_item(
-    request: Request,
-    id: StudyId,  # noqa: A002  the name in the address
-    body: Annotated[AdjudicationIn, Depends(body_of(AdjudicationIn))],
+    request: Request, id: StudyId, body: Annotated[AdjudicationIn, Depends(body_of(AdjudicationIn))]
 ) -> Response:
     """Decide what counts for a question of an item, with a reason; the answers of participants stay as they are."""
     state = state_of(request)

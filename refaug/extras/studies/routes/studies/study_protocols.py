@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
-from typing import Annotated, Any, Final, TypedDict
+from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Path, Query, Request
 from starlette.responses import Response
@@ -16,33 +15,18 @@ from refaug.extras.studies.participation.study_store import StoredStudy
 from refaug.extras.studies.routes.parts import parts_of
 from refaug.service.scopes import Scope
 from refaug.service.web.answers import json_response
-from refaug.service.web.connection.body import body_of, request_body
-from refaug.service.web.dependencies import requires
+from refaug.service.web.connection.body import body_of
+from refaug.service.web.dependencies import After, Limit, acting, page_of
 from refaug.service.web.handling import database_threads
-from refaug.service.web.handling.audit_rows import actor_of_request, id_of_request
-from refaug.service.web.handling.pagination import After, Limit, page_of
-from refaug.service.web.openapi import CREATED_HEADERS, errors
+from refaug.service.web.openapi import created, route_options
 from refaug.service.web.state import ServiceState, state_of
 
 router = APIRouter(prefix="/v1", tags=["studies"])
 
-STUDY: Final = [Depends(requires(Scope.STUDY))]
 StudyId = Annotated[str, Path(description="id or name of the study", pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")]
 
 
-class Acting(TypedDict):
-    """The actor and the id of a request."""
-
-    actor: str
-    request: str | None
-
-
-def acting(request: Request) -> Acting:
-    """Return the actor and the id of a request, as stores put them into the audit log."""
-    return {"actor": actor_of_request(request), "request": id_of_request(request)}
-
-
-@router.get("/studies", dependencies=STUDY, responses={200: {"model": schemas.StudiesOut}})
+@router.get("/studies", **route_options(Scope.STUDY, schemas.StudiesOut))
 async def list_studies(request: Request, after: After = "", limit: Limit = 50) -> Response:
     """Studies, newest first."""
     state = state_of(request)
@@ -60,11 +44,7 @@ def _newest_first(study: str) -> tuple[int, ...]:
 
 
 @router.post(
-    "/studies",
-    status_code=201,
-    dependencies=STUDY,
-    openapi_extra=request_body(schemas.StudyIn),
-    responses={201: {"model": schemas.StudyOut, "headers": CREATED_HEADERS}, **errors(404, 409, 413)},
+    "/studies", **route_options(Scope.STUDY, {201: created(schemas.StudyOut)}, 404, 409, 413, body=schemas.StudyIn)
 )
 async def create_study(
     request: Request, body: Annotated[schemas.StudyIn, Depends(body_of(schemas.StudyIn))]
@@ -79,23 +59,18 @@ async def create_study(
     return json_response(content, status=201, headers={"Location": location})
 
 
-@router.get("/studies/{id}", dependencies=STUDY, responses={200: {"model": schemas.StudyOut}, **errors(404)})
-async def get_study(request: Request, id: StudyId) -> Response:  # noqa: A002  the name in the address
+@router.get("/studies/{id}", **route_options(Scope.STUDY, schemas.StudyOut, 404))
+async def get_study(request: Request, id: StudyId) -> Response:
     """A study with its protocol, amendments, counts and bots."""
     state = state_of(request)
     return json_response(await database_threads.run_query(lambda: described(state, parts_of(state).studies.get(id))))
 
 
 @router.put(
-    "/studies/{id}/protocol",
-    dependencies=STUDY,
-    openapi_extra=request_body(schemas.AmendmentIn),
-    responses={200: {"model": schemas.StudyOut}, **errors(404, 409)},
+    "/studies/{id}/protocol", **route_options(Scope.STUDY, schemas.StudyOut, 404, 409, body=schemas.AmendmentIn)
 )
 async def amend_study(
-    request: Request,
-    id: StudyId,  # noqa: A002  the name in the address
-    body: Annotated[schemas.AmendmentIn, Depends(body_of(schemas.AmendmentIn))],
+    request: Request, id: StudyId, body: Annotated[schemas.AmendmentIn, Depends(body_of(schemas.AmendmentIn))]
 ) -> Response:
     """Replace the protocol of a draft, or amend that of an open study, with a reason; both hashes are reported."""
     state = state_of(request)
@@ -109,10 +84,8 @@ async def amend_study(
     return json_response(await database_threads.run_query(amend))
 
 
-@router.delete(
-    "/studies/{id}", dependencies=STUDY, responses={200: {"model": schemas.DeletedStudyOut}, **errors(404, 409)}
-)
-async def delete_study(request: Request, id: StudyId) -> Response:  # noqa: A002  the name in the address
+@router.delete("/studies/{id}", **route_options(Scope.STUDY, schemas.DeletedStudyOut, 404, 409))
+async def delete_study(request: Request, id: StudyId) -> Response:
     """Remove a draft, or a closed study with everything that was collected."""
     state = state_of(request)
 
@@ -126,14 +99,10 @@ async def delete_study(request: Request, id: StudyId) -> Response:  # noqa: A002
 
 @router.post(
     "/studies/{id}/dialogues",
-    dependencies=STUDY,
-    openapi_extra=request_body(schemas.StudyItemsIn),
-    responses={200: {"model": schemas.AddedItemsOut}, **errors(404, 409, 413)},
+    **route_options(Scope.STUDY, schemas.AddedItemsOut, 404, 409, 413, body=schemas.StudyItemsIn),
 )
 async def add_study_items(
-    request: Request,
-    id: StudyId,  # noqa: A002  the name in the address
-    body: Annotated[schemas.StudyItemsIn, Depends(body_of(schemas.StudyItemsIn))],
+    request: Request, id: StudyId, body: Annotated[schemas.StudyItemsIn, Depends(body_of(schemas.StudyItemsIn))]
 ) -> Response:
     """Add dialogues, replies or references to a draft."""
     state = state_of(request)
@@ -153,39 +122,37 @@ async def _act(request: Request, study: str, act: str) -> Response:
     return json_response(await database_threads.run_query(work))
 
 
-_ACT: Final = partial(router.post, dependencies=STUDY, responses={200: {"model": schemas.StudyOut}, **errors(404, 409)})
+_ACT: Final = route_options(Scope.STUDY, schemas.StudyOut, 404, 409)
 
 
-@_ACT("/studies/{id}/pilot")
-async def pilot_study(request: Request, id: StudyId) -> Response:  # noqa: A002  the name in the address
+@router.post("/studies/{id}/pilot", **_ACT)
+async def pilot_study(request: Request, id: StudyId) -> Response:
     """Take participants whose answers do not count."""
     return await _act(request, id, "pilot")
 
 
-@_ACT("/studies/{id}/open")
-async def open_study(request: Request, id: StudyId) -> Response:  # noqa: A002  the name in the address
+@router.post("/studies/{id}/open", **_ACT)
+async def open_study(request: Request, id: StudyId) -> Response:
     """Freeze the protocol with the hashes of bots and items, and take participants; a second time changes nothing."""
     return await _act(request, id, "open")
 
 
-@_ACT("/studies/{id}/pause")
-async def pause_study(request: Request, id: StudyId) -> Response:  # noqa: A002  the name in the address
+@router.post("/studies/{id}/pause", **_ACT)
+async def pause_study(request: Request, id: StudyId) -> Response:
     """Give out no more tasks; those that have begun may be finished."""
     return await _act(request, id, "pause")
 
 
-@_ACT("/studies/{id}/close")
-async def close_study(request: Request, id: StudyId) -> Response:  # noqa: A002  the name in the address
+@router.post("/studies/{id}/close", **_ACT)
+async def close_study(request: Request, id: StudyId) -> Response:
     """End the study for good."""
     return await _act(request, id, "close")
 
 
-@router.get(
-    "/studies/{id}/preview", dependencies=STUDY, responses={200: {"model": schemas.StudyPreviewOut}, **errors(404)}
-)
+@router.get("/studies/{id}/preview", **route_options(Scope.STUDY, schemas.StudyPreviewOut, 404))
 async def preview_study(
     request: Request,
-    id: StudyId,  # noqa: A002  the name in the address
+    id: StudyId,
     language: Annotated[str, Query(description="one of the study's languages", max_length=20)] = "",
 ) -> Response:
     """What a participant would see, and an example of a sequence of tasks."""
@@ -219,17 +186,7 @@ def _preview(study: StoredStudy, language: str) -> dict[str, object]:
 
 
 def _row(study: StoredStudy) -> dict[str, object]:
-    return {
-        "id": study.id,
-        "name": study.name,
-        "title": study.protocol["title"],
-        "kind": study.protocol.kind.value,
-        "state": study.state,
-        "protocol_sha256": study.protocol_sha256,
-        "created": study.created,
-        "opened": study.opened,
-        "closed": study.closed,
-    }
+    return {"id": study.id, "name": study.name, "title": study.protocol["title"], **study.facts()}
 
 
 def described(state: ServiceState, study: StoredStudy) -> dict[str, object]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from starlette.responses import Response
 
 from refaug.bots.kinds import parse_bot
@@ -20,8 +20,8 @@ from refaug.scoring.settings import WithoutReply
 from refaug.service.option_groups import OptionsBody
 from refaug.service.scopes import Scope
 from refaug.service.web.answers import large_json_response
-from refaug.service.web.connection.body import body_of, request_body
-from refaug.service.web.dependencies import Deadline, count_items, requires, while_connected
+from refaug.service.web.connection.body import body_of
+from refaug.service.web.dependencies import Deadline, count_items, while_connected
 from refaug.service.web.handling.request_items import (
     ListedItems,
     faults_named,
@@ -29,10 +29,10 @@ from refaug.service.web.handling.request_items import (
     parse_items,
     problems_of,
 )
-from refaug.service.web.openapi import errors
+from refaug.service.web.openapi import route_options
 from refaug.service.web.problems import BadRequest, UnknownField, bad_items_error, field_problem, unknown_field_warnings
 from refaug.service.web.routes.bots.leased_bots import AskedBot, ask_bots
-from refaug.service.web.schemas.common import ItemsField, OnErrorField, Problems, ResponseModel
+from refaug.service.web.schemas.common import ItemsField, OnErrorField, OpenModel, Problems, ResponseModel
 from refaug.service.web.state import ServiceState, state_of
 
 # ── Bodies and answers ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -45,10 +45,8 @@ class RepliesIn(OptionsBody[ReplyOptions]):
     on_error: OnErrorField = "fail"
 
 
-class RepliedItemOut(BaseModel):
+class RepliedItemOut(OpenModel):
     """An item with the replies of the bots beside those that it came with; again a valid item."""
-
-    model_config = ConfigDict(extra="allow")
 
     id: str = Field(description="the item's")
     replies: dict[str, str] = Field(default={}, description="of each system, by its name")
@@ -73,24 +71,8 @@ class RepliesOut(Problems, ResponseModel):
 
 router = APIRouter(prefix="/v1", tags=["scoring"])
 
-_EXAMPLES: Final = {
-    "C-BM25": {
-        "items": [{"id": "d1", "utterance": "Where do you buy tea?", "references": ["At the market."]}],
-        "bots": {"c-bm25": "retrieval:chat,mode=bm25-utterance"},
-    },
-    "drawn among ten": {
-        "items": [{"id": "d1", "utterance": "Where do you buy tea?"}],
-        "bots": {"drawn": "retrieval:chat,k=10,seed=7"},
-    },
-}
 
-
-@router.post(
-    "/replies",
-    dependencies=[Depends(requires(Scope.SCORE))],
-    openapi_extra=request_body(RepliesIn, examples=_EXAMPLES),
-    responses={200: {"model": RepliesOut}, **errors(404, 409)},
-)
+@router.post("/replies", **route_options(Scope.SCORE, RepliesOut, 404, 409, body=RepliesIn))
 async def reply(
     request: Request, body: Annotated[RepliesIn, Depends(body_of(RepliesIn))], deadline: Deadline
 ) -> Response:

@@ -19,14 +19,12 @@ from refaug.scoring.replies import BotSystem
 from refaug.service.bots.bot_store import PutBot
 from refaug.service.scopes import Scope
 from refaug.service.web.answers import json_response, large_json_response
-from refaug.service.web.connection.body import body_of, request_body
-from refaug.service.web.dependencies import Deadline, count_items, requires, while_connected
+from refaug.service.web.connection.body import body_of
+from refaug.service.web.dependencies import After, Deadline, Limit, acting, count_items, page_of, while_connected
 from refaug.service.web.handling import database_threads
-from refaug.service.web.handling.audit_rows import actor_of_request, id_of_request
-from refaug.service.web.handling.pagination import After, Limit, page_of
-from refaug.service.web.openapi import errors
+from refaug.service.web.openapi import route_options
 from refaug.service.web.routes.bots.leased_bots import AskedBot, ask_systems
-from refaug.service.web.schemas.common import STRICT, Page, ResponseModel
+from refaug.service.web.schemas.common import Page, ResponseModel, StrictModel
 from refaug.service.web.state import ServiceState, state_of
 
 # ── Bodies and answers ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -36,10 +34,8 @@ _Turn = Annotated[str, Field(max_length=20_000)]
 _Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
-class BotIn(BaseModel):
+class BotIn(StrictModel):
     """A bot to store."""
-
-    model_config = STRICT
 
     specification: dict[str, object] = Field(
         description="its kind, and the fields of the kind (docs/bots.md); keys are named by `key_env`, never written"
@@ -82,10 +78,8 @@ class DeletedBotOut(ResponseModel):
     name: str = Field(description="its name")
 
 
-class DialogueIn(BaseModel):
+class DialogueIn(StrictModel):
     """A dialogue to reply to."""
-
-    model_config = STRICT
 
     turns: list[_Turn] = Field(
         description="oldest first; the last one is replied to, and the bot's own are the last but one, and so on",
@@ -96,10 +90,8 @@ class DialogueIn(BaseModel):
     id: str = Field(default="", description="names the request to a bot of kind `http`", max_length=200)
 
 
-class BotRepliesIn(BaseModel):
+class BotRepliesIn(StrictModel):
     """Dialogues that a bot is to reply to."""
-
-    model_config = STRICT
 
     dialogues: list[DialogueIn] = Field(description="each gets one reply", min_length=1, max_length=10_000)
     sha256: _Sha256 | None = Field(default=None, description="refuse (409) unless the bot has this hash")
@@ -134,18 +126,11 @@ class BotRepliesOut(ResponseModel):
 
 router = APIRouter(prefix="/v1", tags=["bots"])
 
-_READ: Final = [Depends(requires(Scope.READ))]
-_ADMIN: Final = [Depends(requires(Scope.ADMIN))]
 _KEY_VARIABLE: Final = re.compile(r"BOT_[A-Z0-9_]+")
-_EXAMPLES: Final = {
-    "fixed": {"specification": {"kind": "replay", "replies": ["Hello.", "Tell me more."]}},
-    "C-BM25": {"specification": {"kind": "retrieval", "index": "chat", "mode": "bm25-utterance"}},
-}
-_REPLY_EXAMPLES: Final = {"two dialogues": {"dialogues": [{"turns": ["Hi!"]}, {"turns": ["Hi!", "Hello.", "Rain?"]}]}}
 BotName = Annotated[str, Path(description="name of the bot", pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")]
 
 
-@router.get("/bots", dependencies=_READ, responses={200: {"model": BotsOut}})
+@router.get("/bots", **route_options(Scope.READ, BotsOut))
 async def list_bots(request: Request, after: After = "", limit: Limit = 50) -> Response:
     """Bots by name, with their specifications; keys are never in these."""
     state = state_of(request)
@@ -153,23 +138,20 @@ async def list_bots(request: Request, after: After = "", limit: Limit = 50) -> R
     def page() -> dict[str, object]:
         bots = {bot.name: bot for bot in state.bots.list()}
         names, following = page_of(sorted(bots), after, limit)
-        return {"bots": [_describe(bots[name]) for name in names], "next": following}
+        return {"bots": [bots[name].as_json() for name in names], "next": following}
 
     return json_response(await database_threads.run_query(page))
 
 
-@router.get("/bots/{name}", dependencies=_READ, responses={200: {"model": OneBotOut}, **errors(404)})
+@router.get("/bots/{name}", **route_options(Scope.READ, OneBotOut, 404))
 async def get_bot(request: Request, name: BotName) -> Response:
     """A bot, with the hash by which a change is noticed."""
     state = state_of(request)
-    return json_response(_describe(await database_threads.run_query(lambda: state.bots.get(name))))
+    return json_response((await database_threads.run_query(lambda: state.bots.get(name))).as_json())
 
 
 @router.put(
-    "/bots/{name}",
-    dependencies=_ADMIN,
-    openapi_extra=request_body(BotIn, examples=_EXAMPLES),
-    responses={200: {"model": PutBotOut}, 201: {"model": PutBotOut}, **errors(403, 404, 409, 422)},
+    "/bots/{name}", **route_options(Scope.ADMIN, {200: PutBotOut, 201: PutBotOut}, 403, 404, 409, 422, body=BotIn)
 )
 async def put_bot(request: Request, name: BotName, body: Annotated[BotIn, Depends(body_of(BotIn))]) -> Response:
     """Store a bot (201), or change one (200).
@@ -185,31 +167,23 @@ async def put_bot(request: Request, name: BotName, body: Annotated[BotIn, Depend
             body.specification,
             check=lambda bot: _require_allowed(state, bot),
             expected_sha256=body.expected_sha256,
-            actor=actor_of_request(request),
-            request=id_of_request(request),
+            **acting(request),
         )
 
     stored = await database_threads.run_query(put)
-    content = {**_describe(stored.bot), "before": stored.old_sha256}
+    content = {**stored.bot.as_json(), "before": stored.old_sha256}
     return json_response(content, status=201 if stored.is_new else 200)
 
 
-@router.delete("/bots/{name}", dependencies=_ADMIN, responses={200: {"model": DeletedBotOut}, **errors(404)})
+@router.delete("/bots/{name}", **route_options(Scope.ADMIN, DeletedBotOut, 404))
 async def delete_bot(request: Request, name: BotName) -> Response:
     """Take a bot away; what it has replied stays, with its hash."""
     state = state_of(request)
-    await database_threads.run_query(
-        lambda: state.bots.remove(name, actor=actor_of_request(request), request=id_of_request(request))
-    )
+    await database_threads.run_query(lambda: state.bots.remove(name, **acting(request)))
     return json_response({"name": name})
 
 
-@router.post(
-    "/bots/{name}/replies",
-    dependencies=[Depends(requires(Scope.SCORE))],
-    openapi_extra=request_body(BotRepliesIn, examples=_REPLY_EXAMPLES),
-    responses={200: {"model": BotRepliesOut}, **errors(403, 404, 409)},
-)
+@router.post("/bots/{name}/replies", **route_options(Scope.SCORE, BotRepliesOut, 403, 404, 409, body=BotRepliesIn))
 async def reply_to_dialogues(
     request: Request, name: BotName, body: Annotated[BotRepliesIn, Depends(body_of(BotRepliesIn))], deadline: Deadline
 ) -> Response:
@@ -281,7 +255,3 @@ def _require_allowed(state: ServiceState, bot: StoredBot) -> None:
                 f"bot {bot.name}, key_env: {variable} may hold something else than the key of a bot",
                 remedy="a variable whose name begins with BOT_; refaug bots add takes any",
             )
-
-
-def _describe(bot: StoredBot) -> dict[str, object]:
-    return {"name": bot.name, "kind": bot.kind, "sha256": bot.sha256, "specification": dict(bot.fields)}

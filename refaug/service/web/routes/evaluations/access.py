@@ -10,7 +10,7 @@ from refaug.core.errors import Conflict, NotAllowed, TooLarge
 from refaug.operations.agreement import MeasureAgreement
 from refaug.operations.item_sources import ItemSources
 from refaug.operations.operation import Operation
-from refaug.operations.score import Score
+from refaug.operations.scoring_options import Score
 from refaug.service.evaluations.uploads import upload_in
 from refaug.service.jobs.store import JobState
 from refaug.service.keys import Key

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Annotated, Any, Final, Literal
 
 import orjson
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, Field, RootModel
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import FileResponse, Response, StreamingResponse
@@ -30,10 +30,9 @@ from refaug.service.jobs.store import Job, JobState
 from refaug.service.jobs.worker import EndedJobs
 from refaug.service.scopes import Scope
 from refaug.service.web.answers import json_response
-from refaug.service.web.connection.body import parse_body, read_body, request_body
-from refaug.service.web.dependencies import key_of, requires
+from refaug.service.web.connection.body import parse_body, read_body
+from refaug.service.web.dependencies import AfterRow, Limit, acting, key_of, try_to_add_audit_row
 from refaug.service.web.handling import database_threads
-from refaug.service.web.handling.audit_rows import actor_of_request, id_of_request, try_to_add_audit_row
 from refaug.service.web.handling.job_queueing import (
     CreatedResource,
     IdempotencyKey,
@@ -43,9 +42,9 @@ from refaug.service.web.handling.job_queueing import (
     sources_of,
     with_owner,
 )
-from refaug.service.web.openapi import CREATED_HEADERS, errors
+from refaug.service.web.openapi import BINARY, created, raw, route_options
 from refaug.service.web.routes.evaluations import access
-from refaug.service.web.schemas.common import ResponseModel
+from refaug.service.web.schemas.common import Page, ResponseModel
 from refaug.service.web.state import ServiceState, state_of
 from refaug.service.web.visibility import EVALUATION_KINDS, evaluation_job, find_result, is_visible, visible_result
 
@@ -191,11 +190,10 @@ class EvaluationOut(EvaluationRow, ResponseModel):
     )
 
 
-class EvaluationsOut(ResponseModel):
+class EvaluationsOut(Page, ResponseModel):
     """A page of evaluations."""
 
     evaluations: list[EvaluationRow] = Field(description="newest first")
-    next: str | None = Field(description="the `after` of the next page; null on the last one")
 
 
 class EvaluationComparisonOut(ResponseModel):
@@ -217,28 +215,14 @@ class EvaluationComparisonOut(ResponseModel):
 
 router = APIRouter(prefix="/v1", tags=["evaluations"])
 
-_SCORE: Final = [Depends(requires(Scope.SCORE))]
 _JOBS_AT_ONCE: Final = 200
-_EXAMPLES: Final = {
-    "scores of an uploaded table": {
-        "kind": "score",
-        "items": "upload:0gk2xv7q3m9t00d4z8r1c5w6ab",
-        "metrics": ["multi-bleu", "chrf"],
-        "baseline": "old",
-    },
-    "agreement with ratings": {"kind": "meta", "data": ["upload:0gk2xv7q3m9t00d4z8r1c5w6ab"]},
-}
 
 
 # ── Asking ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @router.post(
-    "/evaluations",
-    status_code=202,
-    dependencies=_SCORE,
-    openapi_extra=request_body(EvaluationIn, examples=_EXAMPLES),
-    responses={202: {"model": EvaluationOut, "headers": CREATED_HEADERS}, **errors(403, 404, 409)},
+    "/evaluations", **route_options(Scope.SCORE, {202: created(EvaluationOut)}, 403, 404, 409, body=EvaluationIn)
 )
 async def start_evaluation(request: Request, idempotency_key: IdempotencyKey = None) -> Response:
     """Queue a job that scores uploaded files (`score`) or compares metrics with ratings (`meta`); keep what it finds.
@@ -262,32 +246,22 @@ async def start_evaluation(request: Request, idempotency_key: IdempotencyKey = N
     return await create_once_in_database(request, "evaluations", idempotency_key, raw, make)
 
 
-@router.post(
-    "/evaluations/{id}/retry",
-    status_code=202,
-    dependencies=_SCORE,
-    responses={202: {"model": EvaluationOut}, **errors(403, 404, 409)},
-)
-async def retry_evaluation(request: Request, id: access.EvaluationId) -> Response:  # noqa: A002
+@router.post("/evaluations/{id}/retry", **route_options(Scope.SCORE, {202: EvaluationOut}, 403, 404, 409))
+async def retry_evaluation(request: Request, id: access.EvaluationId) -> Response:
     """Queue an evaluation again that failed or was cancelled, under its id; one in any other state is 409."""
     state = state_of(request)
 
     def retry() -> Mapping[str, Any]:
         job = _require_job(request, id)
         require_sources(state, parse_order(job.order), must_exist=True)
-        again = state.jobs.retry(id, actor=actor_of_request(request), request=id_of_request(request))
+        again = state.jobs.retry(id, **acting(request))
         return _row(state, again, None)
 
     return json_response(await database_threads.run_query(retry), status=202)
 
 
-@router.post(
-    "/evaluations/{id}/cancel",
-    status_code=202,
-    dependencies=_SCORE,
-    responses={202: {"model": EvaluationOut}, **errors(404, 409)},
-)
-async def cancel_evaluation(request: Request, id: access.EvaluationId) -> Response:  # noqa: A002
+@router.post("/evaluations/{id}/cancel", **route_options(Scope.SCORE, {202: EvaluationOut}, 404, 409))
+async def cancel_evaluation(request: Request, id: access.EvaluationId) -> Response:
     """Cancel an evaluation that waits or runs; one that has ended stays as it is, and the answer is 409.
 
     One that runs may still end well before it learns of it: then it is done, and stays.
@@ -299,7 +273,7 @@ def _cancel(request: Request, evaluation_id: str) -> Mapping[str, Any]:
     """Cancel a job that has not ended, and return its row; Conflict where it has."""
     state, job = state_of(request), _require_job(request, evaluation_id)
     if not job.state.is_ended:
-        job = state.jobs.cancel(evaluation_id, actor=actor_of_request(request), request=id_of_request(request))
+        job = state.jobs.cancel(evaluation_id, **acting(request))
     if job.state.is_ended and not job.cancel_requested:
         raise Conflict(
             f"evaluation {evaluation_id} is {job.state.value}: it has ended",
@@ -308,16 +282,8 @@ def _cancel(request: Request, evaluation_id: str) -> Mapping[str, Any]:
     return _row(state, job, None)
 
 
-@router.delete(
-    "/evaluations/{id}",
-    dependencies=_SCORE,
-    responses={
-        200: {"model": EvaluationOut},
-        202: {"model": EvaluationOut},
-        **errors(404, 409),
-    },
-)
-async def remove_evaluation(request: Request, id: access.EvaluationId) -> Response:  # noqa: A002
+@router.delete("/evaluations/{id}", **route_options(Scope.SCORE, {200: EvaluationOut, 202: EvaluationOut}, 404, 409))
+async def remove_evaluation(request: Request, id: access.EvaluationId) -> Response:
     """Cancel an evaluation that waits or runs (202), or remove one that has ended, with its notes (200).
 
     One that ends in the same moment is not removed unseen: the answer is 409.
@@ -347,12 +313,12 @@ def _remove(request: Request, evaluation_id: str) -> tuple[Mapping[str, Any], in
 # ── Reading ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@router.get("/evaluations", dependencies=_SCORE, responses={200: {"model": EvaluationsOut}, **errors(400, 507)})
+@router.get("/evaluations", **route_options(Scope.SCORE, EvaluationsOut, 400, 507))
 async def list_evaluations(
     request: Request,
     kind: Annotated[Literal["score", "meta"] | None, Query(description="only those of this kind")] = None,
-    after: Annotated[str | None, Query(description="what `next` was on the page before", max_length=200)] = None,
-    limit: Annotated[int, Query(description="how many on a page", ge=1, le=200)] = 50,
+    after: AfterRow = None,
+    limit: Limit = 50,
 ) -> Response:
     """Evaluations that the key sees, newest first: those that are done, and those that wait, run or have failed."""
     state = state_of(request)
@@ -404,8 +370,8 @@ def _is_listed(request: Request, kind: str | None, job: Job | None, stored: Stor
     return is_of_kind and not is_gone and is_visible(key_of(request), owner)
 
 
-@router.get("/evaluations/{id}", dependencies=_SCORE, responses={200: {"model": EvaluationOut}, **errors(404, 507)})
-async def get_evaluation(request: Request, id: access.EvaluationId) -> Response:  # noqa: A002
+@router.get("/evaluations/{id}", **route_options(Scope.SCORE, EvaluationOut, 404, 507))
+async def get_evaluation(request: Request, id: access.EvaluationId) -> Response:
     """An evaluation: where its job is, and its summary or its agreement once it is done."""
     job, stored = await database_threads.run_query(lambda: (evaluation_job(request, id), find_result(request, id)))
     if not _is_listed(request, None, job, stored):
@@ -425,33 +391,22 @@ def _describe(state: ServiceState, job: Job | None, stored: StoredEvaluation | N
 
 @router.get(
     "/evaluations/{id}/download",
-    dependencies=_SCORE,
     response_class=Response,
-    responses={
-        200: {
-            "description": "The file.",
-            "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
-        },
-        **errors(404, 409),
-    },
+    **route_options(Scope.SCORE, {200: raw("The file.", {"application/octet-stream": BINARY})}, 404, 409),
 )
 def download_evaluation(
     request: Request,
-    id: access.EvaluationId,  # noqa: A002
-    format: Annotated[Literal["json", "csv", "latex", "html"], Query(description="which form")] = "json",  # noqa: A002
+    id: access.EvaluationId,
+    format: Annotated[Literal["json", "csv", "latex", "html"], Query(description="which form")] = "json",
 ) -> Response:
     """An evaluation as a file: the JSON of the command, a table as CSV or LaTeX, or a page that needs no other file."""
     return download(request, id, DownloadForm(format))
 
 
-@router.get(
-    "/evaluations/{id}/comparison",
-    dependencies=_SCORE,
-    responses={200: {"model": EvaluationComparisonOut}, **errors(404, 409, 422)},
-)
+@router.get("/evaluations/{id}/comparison", **route_options(Scope.SCORE, EvaluationComparisonOut, 404, 409, 422))
 def compare_two_evaluations(
     request: Request,
-    id: access.EvaluationId,  # noqa: A002
+    id: access.EvaluationId,
     second: Annotated[
         str,
         Query(
@@ -482,37 +437,21 @@ def _row(state: ServiceState, job: Job | None, stored: StoredEvaluation | None) 
     """Return an evaluation as a row: its job says how it is, as long as there is one."""
     if job is None:
         assert stored is not None, "a row is of a job or of a result"
-        return {
-            "id": stored.id,
-            "kind": stored.kind,
-            "name": stored.name,
-            "owner": stored.owner,
-            "state": JobState.DONE.value,
-            "created": stored.created,
-            "finished": stored.created,
-            "expires": stored.expires,
-            "progress": None,
-            "error": None,
-            "order": None,
-            "files": list(stored.files),
-            "counts": dict(stored.counts),
-        }
-    finished = stored if job.state is JobState.DONE else None
-    return {
-        "id": job.id,
-        "kind": job.kind,
-        "name": str(job.order.get("name") or ""),
-        "owner": job.order.get("owner"),
-        "state": job.state.value,
-        "created": job.created,
-        "finished": job.finished,
-        "expires": finished.expires if finished is not None else None,
-        "progress": job.progress,
-        "error": job.error,
-        "order": job.order,
-        "files": list(finished.files) if finished is not None else _file_names(state, job),
-        "counts": dict(finished.counts) if finished is not None else None,
-    }
+        owned = {"id": stored.id, "kind": stored.kind, "name": stored.name, "owner": stored.owner}
+        ended: dict[str, object] = {"state": JobState.DONE.value, "created": stored.created, "finished": stored.created}
+        of_job: dict[str, object] = {"progress": None, "error": None, "order": None}
+        finished: StoredEvaluation | None = stored
+        files = list(stored.files)
+    else:
+        name, owner = str(job.order.get("name") or ""), job.order.get("owner")
+        owned = {"id": job.id, "kind": job.kind, "name": name, "owner": owner}
+        ended = {"state": job.state.value, "created": job.created, "finished": job.finished}
+        of_job = {"progress": job.progress, "error": job.error, "order": job.order}
+        finished = stored if job.state is JobState.DONE else None
+        files = list(finished.files) if finished is not None else _file_names(state, job)
+    expires = None if finished is None else finished.expires
+    counts = None if finished is None else dict(finished.counts)
+    return {**owned, **ended, "expires": expires, **of_job, "files": files, "counts": counts}
 
 
 def _file_names(state: ServiceState, job: Job) -> list[str]:

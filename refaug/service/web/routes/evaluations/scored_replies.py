@@ -15,11 +15,11 @@ from refaug.scoring.score_views.score_view import ScoreView
 from refaug.service.evaluations.notes import MAX_NOTE_CHARS, ReplyNote
 from refaug.service.scopes import Scope
 from refaug.service.web.answers import json_response
-from refaug.service.web.connection.body import body_of, request_body
-from refaug.service.web.dependencies import key_of, requires
-from refaug.service.web.openapi import errors
+from refaug.service.web.connection.body import body_of
+from refaug.service.web.dependencies import Limit, key_of
+from refaug.service.web.openapi import route_options
 from refaug.service.web.routes.evaluations.access import EvaluationId
-from refaug.service.web.schemas.common import STRICT, ResponseModel
+from refaug.service.web.schemas.common import ResponseModel, StrictModel
 from refaug.service.web.state import state_of
 from refaug.service.web.visibility import visible_result
 
@@ -70,10 +70,8 @@ class NotesOut(ResponseModel):
     notes: list[NoteOut] = Field(description="by the places of their replies")
 
 
-class NoteIn(BaseModel):
+class NoteIn(StrictModel):
     """A note to keep."""
-
-    model_config = STRICT
 
     text: str = Field(description="the note; empty: none any more", max_length=MAX_NOTE_CHARS, pattern=r"^[^\x00]*$")
 
@@ -113,7 +111,6 @@ class PointsOut(ResponseModel):
 
 router = APIRouter(prefix="/v1", tags=["evaluations"])
 
-_SCORE: Final = [Depends(requires(Scope.SCORE))]
 _MAX_POINTS: Final = 20_000
 Place = Annotated[int, Path(description="place of the reply in the evaluation", ge=0, le=2**31 - 1)]
 MetricPlace = Annotated[int, Query(description="place of a metric in the summary", ge=0, le=10_000)]
@@ -121,14 +118,10 @@ SystemName = Annotated[str | None, Query(description="only replies of this syste
 Bound = Annotated[float | None, Query(description="bound of the score by `metric`", allow_inf_nan=False)]
 
 
-@router.get(
-    "/evaluations/{id}/replies",
-    dependencies=_SCORE,
-    responses={200: {"model": ScoredRepliesOut}, **errors(400, 404, 409)},
-)
+@router.get("/evaluations/{id}/replies", **route_options(Scope.SCORE, ScoredRepliesOut, 400, 404, 409))
 def list_scored_replies(
     request: Request,
-    id: EvaluationId,  # noqa: A002
+    id: EvaluationId,
     metric: MetricPlace = 0,
     other: Annotated[int | None, Query(description="place of another metric", ge=0, le=10_000)] = None,
     sort: Annotated[
@@ -142,7 +135,7 @@ def list_scored_replies(
     high: Bound = None,
     has_note: Annotated[bool | None, Query(description="only those with a note, or without one")] = None,
     offset: Annotated[int, Query(description="how many to leave out", ge=0, le=2**31 - 1)] = 0,
-    limit: Annotated[int, Query(description="how many on a page", ge=1, le=200)] = 50,
+    limit: Limit = 50,
 ) -> Response:
     """Replies with their scores by every metric, sorted, filtered and searched here.
 
@@ -169,12 +162,8 @@ def list_scored_replies(
     return json_response({"replies": replies, "total": len(places), "offset": offset})
 
 
-@router.get(
-    "/evaluations/{id}/replies/{place}",
-    dependencies=_SCORE,
-    responses={200: {"model": FullReplyOut}, **errors(404, 409)},
-)
-def get_scored_reply(request: Request, id: EvaluationId, place: Place) -> Response:  # noqa: A002
+@router.get("/evaluations/{id}/replies/{place}", **route_options(Scope.SCORE, FullReplyOut, 404, 409))
+def get_scored_reply(request: Request, id: EvaluationId, place: Place) -> Response:
     """A reply in full: turns, references with their credit, every score, other systems' replies, and its note."""
     view = _view(request, id)
     content = full_reply(view, place)
@@ -182,14 +171,10 @@ def get_scored_reply(request: Request, id: EvaluationId, place: Place) -> Respon
     return json_response({**content, "note": None if note is None else _note_json(view, note)})
 
 
-@router.get(
-    "/evaluations/{id}/points",
-    dependencies=_SCORE,
-    responses={200: {"model": PointsOut}, **errors(400, 404, 409)},
-)
+@router.get("/evaluations/{id}/points", **route_options(Scope.SCORE, PointsOut, 400, 404, 409))
 def get_points(
     request: Request,
-    id: EvaluationId,  # noqa: A002
+    id: EvaluationId,
     x: MetricPlace = 0,
     y: MetricPlace = 1,
     system: SystemName = None,
@@ -199,29 +184,17 @@ def get_points(
     return json_response(points_json(_view(request, id), x, y, system, limit))
 
 
-@router.get(
-    "/evaluations/{id}/notes",
-    dependencies=_SCORE,
-    responses={200: {"model": NotesOut}, **errors(404, 409)},
-)
-def list_notes(request: Request, id: EvaluationId) -> Response:  # noqa: A002
+@router.get("/evaluations/{id}/notes", **route_options(Scope.SCORE, NotesOut, 404, 409))
+def list_notes(request: Request, id: EvaluationId) -> Response:
     """The notes on the replies of an evaluation, by their places."""
     view = _view(request, id)
     notes = [note for note in state_of(request).notes.all(id) if note.place < len(view)]
     return json_response({"notes": [_note_json(view, note) for note in notes]})
 
 
-@router.put(
-    "/evaluations/{id}/notes/{place}",
-    dependencies=_SCORE,
-    openapi_extra=request_body(NoteIn, examples={"a note": {"text": "right, but of another dialogue"}}),
-    responses={200: {"model": OneNoteOut}, **errors(404, 409)},
-)
+@router.put("/evaluations/{id}/notes/{place}", **route_options(Scope.SCORE, OneNoteOut, 404, 409, body=NoteIn))
 async def put_note(
-    request: Request,
-    id: EvaluationId,  # noqa: A002
-    place: Place,
-    body: Annotated[NoteIn, Depends(body_of(NoteIn))],
+    request: Request, id: EvaluationId, place: Place, body: Annotated[NoteIn, Depends(body_of(NoteIn))]
 ) -> Response:
     """Keep a note on a reply in place of the one before; an empty text removes it."""
     return await run_in_threadpool(_put_note, request, id, place, body.text)

@@ -26,11 +26,10 @@ from refaug.service.option_groups import OptionsBody
 from refaug.service.scopes import Scope
 from refaug.service.server_settings import MIB
 from refaug.service.web.answers import json_response
-from refaug.service.web.connection.body import body_of, request_body
-from refaug.service.web.dependencies import ClientGone, Deadline, key_of, requires, while_connected
-from refaug.service.web.handling.audit_rows import try_to_add_audit_row
+from refaug.service.web.connection.body import body_of
+from refaug.service.web.dependencies import ClientGone, Deadline, key_of, try_to_add_audit_row, while_connected
 from refaug.service.web.handling.request_lease import DeadlineProgress
-from refaug.service.web.openapi import CREATED_HEADERS, errors
+from refaug.service.web.openapi import BINARY, created, raw, route_options
 from refaug.service.web.problems import BadRequest
 from refaug.service.web.routes.evaluations.access import require_allowed_sources
 from refaug.service.web.schemas.common import ResponseModel
@@ -155,34 +154,23 @@ class PreviewOut(ResponseModel):
 router = APIRouter(prefix="/v1", tags=["evaluations"])
 
 BYTES: Final = "application/octet-stream"
-_SCORE: Final = [Depends(requires(Scope.SCORE))]
 _PIECE: Final = 1 << 20  # written at once
 _BODY: Final = {
     "requestBody": {
         "required": True,
-        "description": "the bytes of the file, as they are",
-        "content": {BYTES: {"schema": {"type": "string", "format": "binary"}}},
+        **raw("the bytes of the file, as they are", {BYTES: BINARY}),
     }
-}
-_EXAMPLES: Final = {
-    "a table": {"items": "upload:0gk2xv7q3m9t00d4z8r1c5w6ab", "map": ["utterance=prompt", "reply:new=answer"]},
 }
 UploadId = Annotated[str, Path(description="id of the upload", pattern=r"^[0-9a-z]{26}$")]
 
 
-@router.post(
-    "/uploads",
-    status_code=201,
-    dependencies=_SCORE,
-    openapi_extra=_BODY,
-    responses={201: {"model": UploadOut, "headers": CREATED_HEADERS}, **errors(507)},
-)
+@router.post("/uploads", openapi_extra=_BODY, **route_options(Scope.SCORE, {201: created(UploadOut)}, 507))
 async def upload_file(
     request: Request,
     name: Annotated[
         str, Query(description="what the file is called in messages", min_length=1, max_length=MAX_NAME_CHARS)
     ],
-    format: Annotated[  # noqa: A002  the name in the address
+    format: Annotated[
         UploadFormat, Query(description="what it holds; auto: by the end of its name, else by its content")
     ] = UploadFormat.AUTO,
 ) -> Response:
@@ -244,7 +232,7 @@ async def _receive(request: Request, incoming: IncomingFile) -> None:
         ) from None
 
 
-@router.get("/uploads", dependencies=_SCORE, responses={200: {"model": UploadsOut}, **errors()})
+@router.get("/uploads", **route_options(Scope.SCORE, UploadsOut))
 def list_uploads(request: Request) -> Response:
     """Uploaded files, newest first, and the room that there is for more."""
     store, key = state_of(request).uploads, key_of(request)
@@ -258,22 +246,18 @@ def list_uploads(request: Request) -> Response:
     )
 
 
-@router.get("/uploads/{id}", dependencies=_SCORE, responses={200: {"model": UploadOut}, **errors(404)})
-def get_upload(request: Request, id: UploadId) -> Response:  # noqa: A002
+@router.get("/uploads/{id}", **route_options(Scope.SCORE, UploadOut, 404))
+def get_upload(request: Request, id: UploadId) -> Response:
     """An uploaded file: its name, size, hash and times."""
     return json_response(visible_upload(request, id).as_json())
 
 
 @router.get(
     "/uploads/{id}/content",
-    dependencies=_SCORE,
     response_class=Response,
-    responses={
-        200: {"description": "The bytes.", "content": {BYTES: {"schema": {"type": "string", "format": "binary"}}}},
-        **errors(404),
-    },
+    **route_options(Scope.SCORE, {200: raw("The bytes.", {BYTES: BINARY})}, 404),
 )
-def download_upload(request: Request, id: UploadId) -> Response:  # noqa: A002
+def download_upload(request: Request, id: UploadId) -> Response:
     """The bytes of a file as they came, or as a job has written them, such as one of kind `replies`."""
     upload = visible_upload(request, id)
     # The name is from outside: browsers get a fixed one, and never show the content as a page of this site.
@@ -281,8 +265,8 @@ def download_upload(request: Request, id: UploadId) -> Response:  # noqa: A002
     return FileResponse(state_of(request).uploads.path(id), media_type=BYTES, headers=headers)
 
 
-@router.delete("/uploads/{id}", dependencies=_SCORE, responses={200: {"model": UploadOut}, **errors(404)})
-def remove_upload(request: Request, id: UploadId) -> Response:  # noqa: A002
+@router.delete("/uploads/{id}", **route_options(Scope.SCORE, UploadOut, 404))
+def remove_upload(request: Request, id: UploadId) -> Response:
     """Remove an uploaded file; evaluations of it stay, and a job that has not read it yet will fail."""
     upload = visible_upload(request, id)
     state_of(request).uploads.remove(id)
@@ -290,12 +274,7 @@ def remove_upload(request: Request, id: UploadId) -> Response:  # noqa: A002
     return json_response(upload.as_json())
 
 
-@router.post(
-    "/uploads/preview",
-    dependencies=_SCORE,
-    openapi_extra=request_body(PreviewIn, examples=_EXAMPLES),
-    responses={200: {"model": PreviewOut}, **errors(403, 404, 413, 503)},
-)
+@router.post("/uploads/preview", **route_options(Scope.SCORE, PreviewOut, 403, 404, 413, 503, body=PreviewIn))
 async def preview_files(
     request: Request, body: Annotated[PreviewIn, Depends(body_of(PreviewIn))], deadline: Deadline
 ) -> Response:

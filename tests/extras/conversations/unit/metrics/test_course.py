@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refaug.extras.conversations.metrics.course import course_of
+from refaug.extras.conversations.judged import course_of
 
 SCORES = st.lists(st.one_of(st.just(math.nan), st.floats(-100, 100)), max_size=30)
 

@@ -19,7 +19,7 @@ from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.errors import BadInput
 from refaug.core.records import Reference
 from refaug.extras.reproduction.experiments.adem import WITHOUT_CONTEXT, WITHOUT_REFERENCES, adem
-from refaug.extras.reproduction.learned import lines
+from refaug.extras.reproduction.learned import learners, lines
 from refaug.extras.reproduction.learned.learners import RATER_ALONE, UPSILON_ALONE
 from refaug.extras.reproduction.material.rated_sets import ProofSet
 from refaug.extras.reproduction.report.report import ExperimentReport, write_report
@@ -65,15 +65,17 @@ def sets() -> list[ProofSet]:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def few_epochs() -> Iterator[None]:
-    """A few epochs of a fit tell as much about the tables as all of them."""
+def few_fits() -> Iterator[None]:
+    """A few epochs of a fit, and a choice between two settings, tell as much about the tables as all of them."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(lines, "_EPOCHS", 2)
+        patch.setattr(learners, "COMPONENTS", (10,))
+        patch.setattr(learners, "PENALTIES", (0.02, 0.3))
         yield
 
 
 @pytest.fixture(scope="module")
-def report(chain: TinyChain, sets: list[ProofSet], few_epochs: None) -> ExperimentReport:
+def report(chain: TinyChain, sets: list[ProofSet], few_fits: None) -> ExperimentReport:
     return adem(chain, sets)
 
 
@@ -100,7 +102,7 @@ def test_each_protocol_has_each_form_and_its_controls(report: ExperimentReport) 
         "R-ADEM, shuffled labels",
         "R-ADEM, before training",
     }
-    assert {"no pre-trained encoder is named (--vhred): the controls stand on the first drawn one"} <= set(report.notes)
+    assert {"no pre-trained encoder is named (--vhred): the controls use the first drawn one"} <= set(report.notes)
 
 
 def test_the_rater_without_a_gold_reads_the_utterance_alone(

@@ -12,8 +12,7 @@ from refusals import refusing
 
 from refaug.core.errors import Corrupt, Usage
 from refaug.rater.adem.scorer.adem import Adem, SeenTexts, open_adem, read_adem_manifest, save_adem
-from refaug.rater.adem.scorer.encoding import VectorCache
-from refaug.rater.adem.scorer.fitting import fit_scorer
+from refaug.rater.adem.scorer.fitting import VectorCache, fit_scorer
 from refaug.rater.adem.scorer.rated_triples import Form, Triple
 from refaug.rater.adem.scorer.settings import ScorerSettings
 

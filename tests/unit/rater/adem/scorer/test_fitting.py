@@ -10,8 +10,7 @@ from scipy import stats
 
 from refaug.core.errors import BadInput
 from refaug.rater.adem.scorer.bilinear import Bilinear
-from refaug.rater.adem.scorer.encoding import VectorCache
-from refaug.rater.adem.scorer.fitting import FittedScorer, fit_scorer, project, split_contexts
+from refaug.rater.adem.scorer.fitting import FittedScorer, VectorCache, fit_scorer, project, split_contexts
 from refaug.rater.adem.scorer.rated_triples import Form, RatedTriples
 from refaug.rater.adem.scorer.settings import ScorerSettings
 

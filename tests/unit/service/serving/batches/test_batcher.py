@@ -14,13 +14,14 @@ from typing import Any, TypeVar
 
 import pytest
 from engines import home_with_versions
+from refusals import refusing
+from told import Told
 from unit.conftest import TEXTS, Tools
 
 from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.artefacts.version_locks import lock_if_unread
 from refaug.core.errors import Expired, Overloaded, RefaugError, TooLarge, Unavailable, Usage
 from refaug.core.home import Settings
-from refaug.core.progress import Silent
 from refaug.core.records import Item, Origin, Reference
 from refaug.indexer.search.search_settings import SearchSettings
 from refaug.rater.language_coverage import Coverage
@@ -342,14 +343,9 @@ def test_what_is_expected_follows_what_is_measured(listener: Listener, monkeypat
 
 def test_unknown_language_is_warned_of_as_augment_does(tools: Tools) -> None:
     strange = [replace(one, turns=("切符はどこで買えますか。",)) for one in items_of(*range(30), *range(60, 75))]
-    told = list[str]()
-
-    class Heard(Silent):
-        def warn(self, message: str) -> None:
-            told.append(message)
-
-    list(augment(strange, tools.index, tools.rater, PLAIN, Heard()))
-    assert len(told) == 1
+    told = Told()
+    list(augment(strange, tools.index, tools.rater, PLAIN, told))
+    assert len(told.warnings) == 1
     lease = Lease(index=tools.index, rater=tools.rater)
 
     async def asking() -> list[Found]:
@@ -360,7 +356,7 @@ def test_unknown_language_is_warned_of_as_augment_does(tools: Tools) -> None:
             ]
         return await asyncio.gather(*tasks)
 
-    assert [warnings for _, warnings in asyncio.run(asking())] == [(), tuple(told), ()]
+    assert [warnings for _, warnings in asyncio.run(asking())] == [(), tuple(told.warnings), ()]
 
 
 def test_nothing_asked_is_nothing_found_and_rating_needs_a_rater(tools: Tools) -> None:
@@ -369,9 +365,9 @@ def test_nothing_asked_is_nothing_found_and_rating_needs_a_rater(tools: Tools) -
             lease, bare = Lease(index=tools.index, rater=tools.rater), Lease(index=tools.index, rater=None)
             assert await batcher.augment(lease, [], PLAIN, deadline=soon()) == ([], ())
             assert await batcher.rate(lease, [], RatingSettings(), deadline=soon()) == []
-            with pytest.raises(Usage, match="there is no rater"):
+            with refusing(Usage, "rater"):
                 await batcher.augment(bare, items_of(1), PLAIN, deadline=soon())
-            with pytest.raises(Usage, match="there is no rater"):
+            with refusing(Usage, "rater"):
                 await batcher.rate(bare, [asked_of(1)], RatingSettings(), deadline=soon())
             found = await batcher.augment(bare, items_of(1), UNRATED, deadline=soon())
             require_equal(found[0], alone(tools, items_of(1), UNRATED))
@@ -403,9 +399,7 @@ def test_the_queue_takes_so_many_items_and_not_one_more(listener: Listener) -> N
                 assert batcher.waiting() == 10
                 with pytest.raises(Overloaded):
                     await ask(30)
-                with pytest.raises(
-                    TooLarge, match="11 items that take 11 places by their sizes never fit into the queue of 10"
-                ):
+                with refusing(TooLarge, 11, 10):
                     await ask(*range(40, 51))
                 five.cancel()
                 await until(lambda: batcher.waiting() == 5)
@@ -431,7 +425,7 @@ def test_work_larger_than_the_queue_waits_until_no_other_of_its_kind_waits() -> 
             assert await batcher.run(lambda: "done", items=1_000, deadline=soon()) == "done"
             async with busy(batcher, items=5):
                 waits = await begin(batcher, batcher.run(lambda: "first", items=5, deadline=soon()))
-                with pytest.raises(Overloaded, match="5 items wait already, and at most 10 may"):
+                with refusing(Overloaded, 5, 10):
                     await batcher.run(lambda: "second", items=1_000, deadline=soon())
             assert await waits == "first"
 
@@ -500,7 +494,7 @@ def test_ratings_take_places_by_golds_candidates_and_lengths(listener: Listener)
                 batcher, batcher.rate(listener.lease(), [many_of(20, 1_000)], RatingSettings(), deadline=soon())
             )
             assert 100 < batcher.waiting() < 150  # 20,000 pairs of 250 units, at 50,000 a place
-            with pytest.raises(TooLarge, match="never fit into the queue of 200"):
+            with refusing(TooLarge, 200):
                 await batcher.rate(listener.lease(), [many_of(1_000, 1_000)], RatingSettings(), deadline=soon())
             small.cancel()
             large.cancel()
@@ -582,7 +576,7 @@ def test_at_the_end_long_work_is_done_too_or_sent_away() -> None:
         waits = await begin(batcher, batcher.run(lambda: "never", items=5, deadline=soon()))
         await batcher.close(0.01)
         for task in (runs, waits):
-            with pytest.raises(Overloaded, match="the service is stopping"):
+            with refusing(Overloaded):
                 await task
         may_end.set()
         await until(batcher._long.has_ended.is_set)
@@ -624,7 +618,7 @@ def test_what_has_expired_is_never_begun(listener: Listener) -> None:
                     await begin(batcher, batcher.run(lambda: begun.append("long"), items=1, deadline=soon())),
                 ]
                 for task in tasks[:2]:  # they hear of it while the thread is busy with something else
-                    with pytest.raises(Expired, match="the time for this answer is over"):
+                    with refusing(Expired):
                         await task
                 assert batcher.waiting() == 1
             await tasks[2]
@@ -861,7 +855,7 @@ def test_if_the_thread_ends_nobody_is_left_waiting(monkeypatch: pytest.MonkeyPat
                     for one in (PLAIN, UNRATED)
                 ]
             for task in tasks:
-                with pytest.raises(Overloaded, match="the service is stopping"):
+                with refusing(Overloaded):
                     await task
             with pytest.raises((Overloaded, Unavailable)):
                 await batcher.run(lambda: None, items=1, deadline=soon())
@@ -1072,7 +1066,7 @@ def test_what_is_not_done_in_the_last_moments_is_sent_away(listener: Listener) -
             waits = await begin(batcher, batcher.augment(listener.lease(), items_of(3), PLAIN, deadline=soon()))
             await batcher.close(0.01)
             for task in (runs, waits):
-                with pytest.raises(Overloaded, match="the service is stopping"):
+                with refusing(Overloaded):
                     await task
             assert batcher.waiting() == 0
             may_end.set()

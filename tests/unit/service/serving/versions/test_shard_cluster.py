@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from refusals import refusing
 
 from refaug.cli.main import main
 from refaug.core.errors import Usage
@@ -12,7 +13,7 @@ from refaug.service.server_settings import ServeSettings
 from refaug.service.serving.versions.version_opener import ShardCluster
 
 SERVE = ServeSettings(shards="127.0.0.1:9")
-WRONG = "REFAUG_STORE_TIMEOUT_S is 'abc'"
+WRONG = ("REFAUG_STORE_TIMEOUT_S", "'abc'")
 
 
 @pytest.fixture(autouse=True)
@@ -22,9 +23,9 @@ def wrong_store(monkeypatch, tmp_path):
 
 
 def test_a_wrong_setting_of_the_store_is_not_taken_for_no_store(tmp_path):
-    with pytest.raises(Usage, match=WRONG):
+    with refusing(Usage, *WRONG):
         ShardCluster(SERVE).hosts()
-    with pytest.raises(Usage, match=WRONG):
+    with refusing(Usage, *WRONG):
         serve(Settings(home=tmp_path / "home"), SERVE)
     assert not (tmp_path / "home").exists()
 
@@ -34,5 +35,4 @@ def test_a_check_of_the_settings_names_it_and_knows_the_variables_of_stores_and_
     monkeypatch.setenv("REFAUG_STOER", str(tmp_path))
     assert main(["--home", str(tmp_path / "home"), "serve", "--shards", "127.0.0.1:9", "--check"]) != 0
     printed = capsys.readouterr().out
-    assert WRONG in printed
-    assert "no settings of a server: REFAUG_STOER" in printed
+    assert all(fact in printed for fact in (*WRONG, "REFAUG_STOER"))

@@ -29,7 +29,7 @@ from refaug.service.web.connection.body import MODELS, body_of, parse_body, pars
 from refaug.service.web.problems import BadRequest
 from refaug.service.web.routes.keys import KeyIn
 from refaug.service.web.routes.logs import DialoguesIn
-from refaug.service.web.schemas.references import RatingsIn
+from refaug.service.web.routes.references import RatingsIn
 from refaug.service.web.schemas.scoring import ScoresIn
 from refaug.service.web.schemas.sets import SetScoresIn
 

@@ -114,6 +114,7 @@ class Sets(Resource[K]):
         baseline: Optional[str] = None,
         explain: bool = False,
         percent: bool = False,
+        require_passport: bool = False,
         language: Optional[str] = None,
         on_error: Optional[OnError] = None,
         return_: Optional[Literal["scores", "values", "stats"]] = None,

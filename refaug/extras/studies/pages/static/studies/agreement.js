@@ -27,7 +27,7 @@ export function disagreementSection(study) {
     if (node.contains(document.activeElement)) return; // somebody is deciding
     try {
       const { items } = await get(`/v1/studies/${study.id}/disagreements?limit=20`);
-      fill(node, items.length ? element("ul", { class: "plain items" }, items.map((item) => row(study, item))) : element("p", { class: "empty" }, "Nobody disagrees by much yet."));
+      fill(node, items.length ? element("ul", { class: "plain items" }, items.map((item) => row(study, item))) : element("p", { class: "empty" }, "There are no large disagreements yet."));
     } catch (error) {
       showProblem(node, error);
     }

@@ -104,7 +104,7 @@ function jsonOf(words, where) {
   try {
     return JSON.parse(words);
   } catch (error) {
-    throw new Error(`${where}: this is no JSON (${error.message})`);
+    throw new Error(`${where}: this is not JSON (${error.message})`);
   }
 }
 

@@ -14,8 +14,8 @@ export function participantSection(study, trouble) {
   const update = async () => {
     const rows = await listAll(`/v1/studies/${study.id}/participants`, "participants", SHOWN);
     const focused = document.activeElement?.id;
-    fill(list, rows.length === 0 ? element("p", { class: "empty" }, "Nobody has come yet.") : [
-      element("p", { class: "faint" }, `${count(rows.length)}${rows.length >= SHOWN ? ", the first ones" : ""}. Codes are drawn; nobody can be found by them.`),
+    fill(list, rows.length === 0 ? element("p", { class: "empty" }, "No participant has come yet.") : [
+      element("p", { class: "faint" }, `${count(rows.length)}${rows.length >= SHOWN ? ", the first ones" : ""}. Codes are random and identify no one.`),
       table(["Code", "State", "Tasks", "Minutes", "Pay", "Seen", "Excluded", ""], rows.map((row) => [
         element("code", {}, row.code), [row.state, row.reason ? `: ${row.reason}` : "", row.pilot ? " (pilot)" : ""], `${count(row.done)}${row.skipped ? `, ${count(row.skipped)} skipped` : ""}`, figure(row.minutes, 1), row.pay ? `${figure(row.pay.due)} ${row.pay.currency}` : "–", moment(row.seen),
         row.excluded ? userText(row.excluded) : "–", buttonsOf(row)]))]);

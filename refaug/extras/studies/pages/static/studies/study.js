@@ -99,7 +99,7 @@ function protocolSection(study, again) {
       await put(`/v1/studies/${study.id}/protocol`, { protocol, reason: reason.value.trim() });
       await again();
     } catch (error) {
-      if (error instanceof SyntaxError) fill(problem, element("div", { class: "notice bad" }, element("p", {}, `This is no JSON: ${error.message}`)));
+      if (error instanceof SyntaxError) fill(problem, element("div", { class: "notice bad" }, element("p", {}, `This is not JSON: ${error.message}`)));
       else showProblem(problem, error);
     }
   } }, field("protocol-words", "The protocol as JSON", words, null, { isWide: true }), study.state !== "draft" && field("protocol-reason", "Why it is amended", reason, "it is reported, with both hashes"), problem,
