@@ -243,7 +243,7 @@ def _eval_log(path: Path, shown_name: str) -> HarnessLog:
             f"{shown_name}: it cannot be read as a log of inspect: {error}", remedy="copy it again"
         ) from error
     read, header, summaries = _Read(), dict[str, Any](), list[Any]()
-    for name, info in members.items():
+    for name, info in sorted(members.items()):  # they lie there in the order in which samples ended
         is_sample = name.startswith("samples/") and name.endswith(".json")
         if not is_sample and name not in ("header.json", "summaries.json"):
             continue
@@ -292,7 +292,14 @@ def _inspect_log(read: _Read, header: Mapping[str, Any], summaries: Sequence[Any
         for name, score in (summary.get("scores") or {}).items()
         if isinstance(score, dict)
     }
-    samples = [_checked_summary(sample, values) for sample in read.samples]
+    run = header.get("eval")
+    dataset = run.get("dataset") if isinstance(run, dict) else None
+    ids = dataset.get("sample_ids") if isinstance(dataset, dict) else None
+    order = {str(name): at for at, name in enumerate(ids if isinstance(ids, list) else ())}
+    samples = sorted(
+        (_checked_summary(sample, values) for sample in read.samples),
+        key=lambda sample: (order.get(sample.context, len(order)), int(sample.id.rpartition("/")[2])),
+    )
     if len({sample.id.rpartition("/")[2] for sample in samples}) < 2:  # one epoch: the sample's own id says all
         samples = [replace(sample, id=sample.context) for sample in samples]
     results = header.get("results") or {}
