@@ -178,6 +178,19 @@ def test_epochs_of_a_sample_are_one_cluster(tmp_path: Path) -> None:
     assert includes_found.p == pytest.approx(2 * stats.t.sf(means.mean() / (means.std(ddof=1) / sqrt(12)), 11))
 
 
+def test_samples_stand_in_the_order_of_the_data_set_whichever_ended_first(tmp_path: Path) -> None:
+    source, target = Path(run(tmp_path, NEW, OLD).location), tmp_path / "shuffled.eval"
+    with zipfile.ZipFile(source) as old, zipfile.ZipFile(target, "w") as new:
+        members = old.infolist()
+        np.random.default_rng(3).shuffle(members)  # type: ignore[arg-type]  # a list of any
+        for info in members:
+            new.writestr(info.filename, old.read(info))
+    log = read_log(target, target.name)
+    assert log is not None
+    wanted = [f"i{number}/{epoch}" for number in range(12) for epoch in (1, 2)]
+    assert [sample.id for sample in log.by_metric()["includes"]] == wanted
+
+
 def test_what_cannot_be_compared_is_refused(tmp_path: Path) -> None:
     old = run(tmp_path / "old", OLD, scorer=refaug_score("upsilon-bleu"))
     new = run(tmp_path / "new", NEW, scorer=refaug_score("upsilon-bleu:n=3"))
