@@ -6,7 +6,8 @@ python checks/code_lines.py --equal
 
 The second form writes the code lines of each room and extra into the page, in hundreds; with `--check` it fails where
 one is more than a tenth away from the page's. The third counts the lines that serve what commit a066e4f could do, of
-refaug and the client: all but whole modules whose capability it did not have; new ones inside other modules stay in.
+refaug and the client, and all lines of their tests: all but whole modules whose capability it did not have, and files
+that test nothing else; what is new inside other files stays in.
 
 A room is a folder that lies directly in the package of a named tree; the package's own modules are counted under its
 name. Lines of imports are those of all import statements, also inside functions; their share is that of all lines.
@@ -205,6 +206,77 @@ _NEW: Final = (
 )
 
 
+_TEST_LINES_BEFORE: Final = 123_344
+_NEW_TESTS: Final = (
+    "clients/action/tests/*.py",
+    "clients/inspect/tests/*.py",
+    "clients/lm_eval/tests/*.py",
+    "clients/opentelemetry/tests/*.py",
+    "clients/pytest/tests/*.py",
+    "clients/python/tests/integrations/test_prediction_powered.py",
+    "clients/python/tests/integrations/test_real_judge.py",
+    "clients/verifiers/tests/*.py",
+    "tests/clocks.py",
+    "tests/extras/judges/integration/test_judge_*.py",
+    "tests/extras/judges/unit/metrics/test_panels.py",
+    "tests/extras/judges/unit/passports/*.py",
+    "tests/extras/reproduction/integration/test_reproduce_recommended.py",
+    "tests/extras/reproduction/unit/test_bench_rater_people.py",
+    "tests/extras/studies/integration/test_signed_links.py",
+    "tests/extras/studies/integration/test_take_access.py",
+    "tests/extras/studies/unit/test_row_seals.py",
+    "tests/hubs.py",
+    "tests/integration/attacks/test_proxies.py",
+    "tests/integration/attacks/test_three_processes.py",
+    "tests/integration/test_all_routes.py",
+    "tests/integration/test_calibrated_encoder.py",
+    "tests/integration/test_clock_jumps.py",
+    "tests/integration/test_dual_rater.py",
+    "tests/integration/test_encoders_of_a_hub.py",
+    "tests/integration/test_everyday_home.py",
+    "tests/integration/test_frozen_raters.py",
+    "tests/integration/test_full_disk_stages.py",
+    "tests/integration/test_harness_logs.py",
+    "tests/integration/test_leaderboard.py",
+    "tests/integration/test_packaged_encoder.py",
+    "tests/integration/test_packages.py",
+    "tests/integration/test_read_only_home.py",
+    "tests/integration/test_recommended_metric.py",
+    "tests/integration/test_site.py",
+    "tests/integration/test_store_hub.py",
+    "tests/integration/test_upgrade_under_load.py",
+    "tests/integration/test_visibility.py",
+    "tests/integration/test_without_torch.py",
+    "tests/llama_server.py",
+    "tests/scripted_judges.py",
+    "tests/torchless.py",
+    "tests/unit/agreement/rater_report/test_seeds.py",
+    "tests/unit/core/artefacts/test_packaged_files.py",
+    "tests/unit/core/installation/test_extras_away.py",
+    "tests/unit/core/installation/test_registrations.py",
+    "tests/unit/core/vectors/test_kept_vectors.py",
+    "tests/unit/core/vectors/test_static_model.py",
+    "tests/unit/library/test_frozen_sets.py",
+    "tests/unit/logs/test_everyday.py",
+    "tests/unit/metrics/embeddings/test_recommended.py",
+    "tests/unit/metrics/embeddings/test_reply_guards.py",
+    "tests/unit/metrics/statistics/test_clustered_figures.py",
+    "tests/unit/metrics/statistics/test_prediction_powered.py",
+    "tests/unit/metrics/test_costs.py",
+    "tests/unit/metrics/test_signature_readers.py",
+    "tests/unit/rater/dual/*.py",
+    "tests/unit/rater/frozen/*.py",
+    "tests/unit/rater/test_array_networks.py",
+    "tests/unit/scoring/item_files/test_hostile_cells.py",
+    "tests/unit/scoring/item_files/test_preview_limits.py",
+    "tests/unit/service/database/test_damaged_database.py",
+    "tests/unit/service/test_traces.py",
+    "tests/unit/tables/test_published_sets.py",
+    "tests/unit/tables/test_workbooks.py",
+    "tests/without_extras.py",
+)
+
+
 def print_equal() -> int:
     """Print how many lines there are for what commit a066e4f could do, beside its lines."""
     folders = (_ROOT / "refaug", _ROOT / "clients/python/src")
@@ -213,6 +285,12 @@ def print_equal() -> int:
     new = sum(CodeLines.of(path.read_text("utf-8")).code for path in modules)
     print(f"{lines:,} lines, {new:,} of them in {len(modules)} modules of new capability: {lines - new:,} for what")
     print(f"a066e4f did with {_BEFORE:,}, {(lines - new) / _BEFORE - 1:+.1%}")
+    places = (_ROOT / "tests", *(_ROOT / "clients").glob("*/tests"))
+    tests = {path: len(path.read_text("utf-8").splitlines()) for place in places for path in place.rglob("*.py")}
+    new = sum(tests[path] for path in tests if any(path.match(str(_ROOT / pattern)) for pattern in _NEW_TESTS))
+    equal = sum(tests.values()) - new
+    print(f"{sum(tests.values()):,} lines of tests, {new:,} of them of new capability: {equal:,} for what")
+    print(f"a066e4f did with {_TEST_LINES_BEFORE:,}, {equal / _TEST_LINES_BEFORE - 1:+.1%}")
     return 0
 
 
