@@ -17,7 +17,7 @@ from refaug.core.progress import Progress
 from refaug.core.records import Item, Origin
 from refaug.indexer.search.index import ReferenceIndex
 from refaug.metrics.base import Metric
-from refaug.metrics.statistics.correlation import spearman
+from refaug.metrics.statistics.correlation import spearman_alone
 from refaug.rater.rating import Rater
 from refaug.scoring.augmentation import augment
 from refaug.scoring.evaluate import evaluate
@@ -175,7 +175,7 @@ def _drift(metric: str, system: str, old: SystemScore, new: SystemScore) -> Metr
     scores = [pair for pair in zip(old.each_score(), new.each_score(), strict=True) if None not in pair]
     both = np.array(scores, np.float64).reshape(-1, 2)
     differences = np.abs(both[:, 1] - both[:, 0])
-    ranks = spearman(both[:, 0], both[:, 1])
+    ranks = spearman_alone(both[:, 0], both[:, 1])
     has_corpus = old.corpus is not None and new.corpus is not None
     return MetricDrift(
         metric=metric,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -24,6 +26,7 @@ from refaug.metrics.statistics.correlation import (
     pearson,
     row_correlations,
     spearman,
+    spearman_alone,
     williams,
 )
 from refaug.metrics.statistics.resampling import Floats, holm
@@ -62,6 +65,14 @@ def test_the_three_kinds_by_hand() -> None:
 
 def test_rows_without_a_score_or_rating_are_left_out() -> None:
     assert spearman([1, 2, NAN, 4, 3], [1, 2, 3, NAN, 1]) == spearman([1, 2, 3], [1, 2, 1])
+
+
+@pytest.mark.parametrize("levels", [3, 1_000])
+def test_spearman_alone_is_spearman_without_its_p(levels: int) -> None:
+    metric, rating = np.random.default_rng(levels).integers(levels, size=(2, 60)).astype(float)
+    rating[7] = NAN
+    assert spearman_alone(metric, rating) == replace(spearman(metric, rating), p=None)
+    assert spearman_alone([1, 1, 1, 1], [1, 2, 3, 4]) == spearman([1, 1, 1, 1], [1, 2, 3, 4])
 
 
 @pytest.mark.parametrize(
