@@ -20,6 +20,7 @@ class CountingBot:
 
     name: str
     seen: list[tuple[str, ...]] = field(default_factory=list)
+    seeds: list[int] = field(default_factory=list)
     ends: Mapping[str, BotReply] = field(default_factory=dict)  # by the utterance
     provenance: Mapping[str, str] = field(default_factory=dict)
     is_random: bool = True
@@ -28,6 +29,7 @@ class CountingBot:
 
     def replies(self, requests: Sequence[ReplyRequest]) -> list[BotReply]:
         self.seen += [request.item.turns for request in requests]
+        self.seeds += [request.seed for request in requests]
         return [self._reply(request) for request in requests]
 
     def _reply(self, request: ReplyRequest) -> BotReply:
@@ -75,6 +77,12 @@ def test_seeds_numbers_and_turns_draw_differently() -> None:
         for conversation in play(CountingBot("a"), CountingBot("a"), same, SelfPlayRules(turns=1, seed=seed))
     ]
     assert len(set(replies)) == 40
+
+
+def test_the_seed_of_a_turn_is_the_same_in_every_release() -> None:
+    bot = CountingBot("a")
+    play(bot, bot, starts(2), SelfPlayRules(turns=2, seed=9))
+    assert bot.seeds == [0x2B5DD794, 0xC2934391, 0x1D8C12BD, 0x8293FB08]  # printf 9/NUMBER/TURN | b2sum -l 32
 
 
 def test_published_rules_cut_and_punctuate_what_bots_see_and_not_the_record() -> None:
