@@ -7,8 +7,9 @@ computes the figures of each set.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -157,6 +158,7 @@ class MetricComparison:
         baseline: int,
         settings: MetaSettings,
         weights: Sequence[float] | None = None,
+        check: Callable[[], None] = lambda: None,
     ) -> MetricComparison:
         """Compare the metrics on one set, or over several, which weigh the same without weights.
 
@@ -171,6 +173,7 @@ class MetricComparison:
             baseline=places.index(baseline) if baseline in places else None,
             level=settings.confidence,
             weights=weights,
+            check=check,
         )
         by_kind = {kind: dict(zip(places, rows, strict=True)) for kind, rows in means.by_kind.items()}
         return cls(
@@ -228,11 +231,20 @@ def _p(agreement: Agreement) -> float | None:
 
 
 def compare_set(
-    scored: ScoredSet, metrics: Sequence[ComparedMetric], baseline: int, settings: MetaSettings
+    scored: ScoredSet,
+    metrics: Sequence[ComparedMetric],
+    baseline: int,
+    settings: MetaSettings,
+    check: Callable[[], None] = lambda: None,
 ) -> SetResult:
     """Compute all rows of a set: the metrics in order, the length, and people where there are several annotators."""
-    comparison = MetricComparison.of([scored], len(metrics), baseline, settings)
-    rows = [_row(scored, comparison, place, metric, settings) for place, metric in enumerate([*metrics, None])]
+    comparison, rows = (
+        MetricComparison.of([scored], len(metrics), baseline, settings, check=check),
+        list[AgreementRow](),
+    )
+    for place, metric in enumerate([*metrics, None]):
+        check()
+        rows.append(_row(scored, comparison, place, metric, settings))
     annotators = annotator_figures(scored, [metric.name for metric in metrics], settings)
     if len(annotators.kept) > 1:
         rows.append(_human_row(annotators.split_half))
@@ -394,11 +406,11 @@ def agreement(
         raise Usage("no test set", remedy="give at least one file of items with ratings")
     scored = [score_set(rated_rows, metrics, progress) for rated_rows in rated_sets]
     progress.stage("bootstrap", len(scored) + (len(scored) > 1))
-    results = []
+    results, check = [], partial(progress.advance, 0)
     for scored_set in scored:
-        results.append(compare_set(scored_set, metrics, place, settings))
+        results.append(compare_set(scored_set, metrics, place, settings, check))
         progress.advance(1)
-    mean = _mean_result(scored, results, metrics, place, settings, weights) if len(results) > 1 else None
+    mean = _mean_result(scored, results, metrics, place, settings, weights, check) if len(results) > 1 else None
     return MetaResult(
         metrics=tuple(metrics),
         baseline=metrics[place].name,
@@ -508,8 +520,9 @@ def _mean_result(
     baseline: int,
     settings: MetaSettings,
     weights: Sequence[float] | None,
+    check: Callable[[], None],
 ) -> MeanResult:
-    comparison = MetricComparison.of(scored, len(metrics), baseline, settings, weights)
+    comparison = MetricComparison.of(scored, len(metrics), baseline, settings, weights, check)
     rows = [
         _mean_row(comparison, place, [set_result.rows[place] for set_result in results], weights)
         for place in range(len(metrics) + 1)

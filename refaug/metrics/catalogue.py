@@ -12,7 +12,7 @@ from difflib import get_close_matches
 
 from refaug.core.errors import Usage
 from refaug.metrics import shared_parameters
-from refaug.metrics.costs import ENCODED, Cost
+from refaug.metrics.costs import ENCODED, LINEAR, Cost
 from refaug.metrics.metric_info import (
     CorpusScore,
     ForcedParameters,
@@ -357,6 +357,12 @@ def find_info(name: str) -> MetricInfo | None:
         return METRICS[name]
     base = metric_of_package(name.removeprefix(_PREFIX)) if name.startswith(_PREFIX) else None
     return _upsilon_of(base) if base is not None and base.upsilon else metric_of_package(name)
+
+
+def cost_of(specification: str) -> Cost:
+    """Return what the metric of a specification costs; one that is unknown is refused elsewhere."""
+    info = find_info(specification.partition(":")[0].strip())
+    return LINEAR if info is None else info.cost
 
 
 def find(name: str) -> MetricInfo:

@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from refaug.core.errors import TooLarge
+
 if TYPE_CHECKING:  # the catalogue has costs, and loads at once
     import numpy as np
     from numpy.typing import NDArray
@@ -121,6 +123,16 @@ class Cost:
 
 
 LINEAR: Final = Cost()
+
+
+def require_work(units: float, limit_s: float, *, what: str, setting: str, remedy: str) -> None:
+    """Raise TooLarge for more units than a setting allows seconds of work."""
+    if (seconds := units / UNITS_PER_S) > limit_s:
+        raise TooLarge(
+            f"{what} may take {seconds:,.0f} s of work by its sizes, and the setting {setting} allows {limit_s:,.0f} s",
+            remedy=remedy,
+        )
+
 
 # Of a metric of a package that states none: a child process scores a few replies at a time, with a limit on each.
 UNSTATED: Final = Cost(row=20_000.0)

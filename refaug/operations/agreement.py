@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
@@ -15,6 +15,7 @@ from refaug.scoring.items import BadItem
 from refaug.scoring.settings import MetaSettings, find_preset
 
 if TYPE_CHECKING:
+    from refaug.agreement.costs import RatedSizes
     from refaug.core.records import Item
 
 
@@ -55,6 +56,12 @@ class AgreementOptions(MetaSettings, ReferenceOptions):
         from refaug.agreement.meta import default_metrics  # noqa: PLC0415  compiles
 
         return list(self.metrics) or default_metrics(items, self._first())
+
+    def cost(self, sets: Sequence[RatedSizes], *, metrics: int) -> float:
+        """Return an upper bound of the work on test sets of these sizes by so many metrics, in units."""
+        from refaug.agreement.costs import agreement_units  # noqa: PLC0415  numpy
+
+        return agreement_units(sets, metrics=metrics, draws=self.draws)
 
     def _first(self) -> tuple[str, ...]:
         preset = find_preset(self.settings.preset)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Final
 
@@ -64,6 +64,9 @@ class Operation(Options):
     def sources_named(self) -> list[str]:
         """Return the files and folders that it names."""
         return []
+
+    def require_within(self, setting: Callable[[str], float]) -> None:
+        """Raise TooLarge where the order alone tells more work than a server's settings allow, by their names."""
 
     def as_order(self) -> dict[str, object]:
         """Return it as the order of a job, in JSON types."""

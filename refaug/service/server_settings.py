@@ -164,6 +164,19 @@ class ServeSettings:
         least=1,
         most=100_000_000,
     )
+    evaluation_s: float = _setting(
+        86_400.0,
+        "seconds of work that the agreement of one evaluation may take by its sizes; most take a third of that or less",
+        least=1,
+        most=31_536_000,
+    )
+    self_play_s: float = _setting(
+        604_800.0,
+        "seconds of work that one self-play may take by its replies, were all as long as they may be; short ones take "
+        "a tenth of that or less",
+        least=1,
+        most=31_536_000,
+    )
     evaluations_mib: int = _setting(8_192, "size of all stored evaluations together", least=1, most=100_000_000)
 
     # How long it takes

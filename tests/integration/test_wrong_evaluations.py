@@ -93,6 +93,23 @@ def test_a_wrong_order_is_refused_with_its_field(client: TestClient, order: Any,
     assert client.get("/v1/evaluations").json()["evaluations"] == []
 
 
+def test_an_agreement_of_more_work_than_the_limit_ends_before_anything_is_scored(tmp_path: Path) -> None:
+    home = migrated(Settings(home=tmp_path / "home"))
+    with client_of(home, ready=False) as client:
+        upload = client.post("/v1/uploads?name=a.csv", content=TABLE, headers=BYTES).json()["id"]
+        order = {"kind": "meta", "metrics": ["chrf"], "data": [f"upload:{upload}"], "draws": 1_000_000}
+        asked = client.post("/v1/evaluations", json=order)
+        assert asked.status_code == 202, asked.text
+        assert run_worker(home, ServeSettings(evaluation_s=1), once=True) == 0
+        failed = client.get(asked.headers["location"]).json()
+        assert (failed["state"], failed["error"]["code"]) == ("failed", "too_large")
+        assert all(
+            fact in failed["error"]["message"] for fact in ("16 replies", "1,000,000 draws", "evaluation_s", "1 s")
+        )
+        events = client.get(f"/v1/jobs/{failed['id']}/events").text
+        assert ('"stage":"read"' in events, '"stage":"score' in events) == (True, False)
+
+
 @pytest.mark.parametrize("kind", ["score", "meta"])
 def test_an_evaluation_of_more_replies_than_the_limit_ends_as_it_reads_them(tmp_path: Path, kind: str) -> None:
     home = migrated(Settings(home=tmp_path / "home"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
@@ -16,6 +16,7 @@ from refaug.extras.conversations.options import (
     TurnReferences,
 )
 from refaug.extras.conversations.selfplay.rules import EMPTY, FILE, SelfPlayRules, parse_start
+from refaug.metrics.costs import UNITS_PER_S, require_work
 from refaug.operations.operation import Name, Operation, OwnedOperation, Text, Threads
 from refaug.operations.scoring_options import ReferenceOptions, within
 
@@ -133,6 +134,26 @@ class PlayConversations(SelfPlayRules, Operation):
     def sources_named(self) -> list[str]:
         """Return the file that conversations begin with."""
         return [self.start_file] if self.start_file is not None else []
+
+    @property
+    def replies(self) -> int:
+        """How many replies the bots give, if no conversation ends early."""
+        return len(self.bots) * self.conversations * self.turns
+
+    def cost(self) -> float:
+        """Return the units of all replies, were all as long as they may be."""
+        return self.replies * self.reply_units
+
+    def require_within(self, setting: Callable[[str], float]) -> None:
+        """Raise TooLarge for more work than a server's settings allow one self-play."""
+        limit_s = setting("self_play_s")
+        require_work(
+            self.cost(),
+            limit_s,
+            what=f"a self-play of {self.replies:,} replies",
+            setting="self_play_s",
+            remedy=f"at most {int(limit_s * UNITS_PER_S // self.reply_units):,} replies: bots, conversations and turns",
+        )
 
     def resources(self) -> tuple[str, ...]:
         """Return the self-play."""

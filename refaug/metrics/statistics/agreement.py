@@ -8,7 +8,7 @@ go in and records come out; a figure that is not defined is None, and `why` tell
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -48,6 +48,7 @@ from refaug.metrics.statistics.resampling import (
 
 FEWEST_SYSTEMS_FOR_P = 8
 _BLOCK_CELLS = 2_000_000
+_PIECE_CELLS = 4_000_000  # rows of variables in draws between two looks at who waits: some 50 ms
 
 
 # The paired bootstrap over contexts
@@ -105,6 +106,7 @@ def mean_over_sets(
     baseline: int | None = None,
     level: float = 0.95,
     weights: Sequence[float] | None = None,
+    check: Callable[[], None] = lambda: None,
 ) -> Comparison:
     """Return intervals of correlations, the mean over the sets, and of their differences to a baseline metric.
 
@@ -112,7 +114,8 @@ def mean_over_sets(
     computed again in each draw (Spearman's with the ranks that the rows have in the draw); intervals are percentiles.
     A row for which one of the metrics has no score is left out for all. With d the differences of the B draws in which
     both are defined, the two-sided p = min(1, 2 · (min(#{d ≤ 0}, #{d ≥ 0}) + 1) / (B + 1)). Every set counts the same,
-    whatever its size, or by its weight. A draw in which one of the sets has no correlation has no mean.
+    whatever its size, or by its weight. A draw in which one of the sets has no correlation has no mean. `check` is
+    called between pieces of the draws, and ends the work by raising.
     """
     check_resampling(draws=draws, seed=seed, level=level)
     check_kinds(kinds, DRAWN_KINDS)
@@ -125,7 +128,7 @@ def mean_over_sets(
     by_kind: dict[str, tuple[Agreement, ...]] = {}
     for kind in kinds:
         points = np.average([one_set.points(kind) for one_set in compared], axis=0, weights=weights)
-        of_sets = [one_set.drawn(kind, draws, [seed, number]) for number, one_set in enumerate(compared)]
+        of_sets = [one_set.drawn(kind, draws, [seed, number], check=check) for number, one_set in enumerate(compared)]
         drawn = np.average(of_sets, axis=0, weights=weights)
         reasons = [_reason(compared, metric) for metric in range(min(metrics))]
         by_kind[kind] = _agreements(points, drawn, reasons, baseline, level)
@@ -226,7 +229,14 @@ class _ComparedSet:
         return self._correlations(kind, iter([np.ones((1, self.counts.contexts))]))[:, 0]
 
     def drawn(
-        self, kind: str, draws: int, seed: list[int], places: Labels | None = None, among: int | None = None
+        self,
+        kind: str,
+        draws: int,
+        seed: list[int],
+        places: Labels | None = None,
+        among: int | None = None,
+        *,
+        check: Callable[[], None] = lambda: None,
     ) -> Floats:
         """Return the correlations in every draw (metrics, draws), NaN where undefined; one context gives no draws.
 
@@ -235,9 +245,17 @@ class _ComparedSet:
         if self.counts.contexts < 2:
             return np.full((len(self.variables) - 1, draws), np.nan)
         if places is None or among is None:
-            return self._correlations(kind, count_blocks(self.counts.contexts, draws, seed))
+            return self._correlations(kind, self._pieces(count_blocks(self.counts.contexts, draws, seed), check))
         blocks = (np.ascontiguousarray(counts[:, places]) for counts in count_blocks(among, draws, seed))
-        return self._correlations(kind, blocks)
+        return self._correlations(kind, self._pieces(blocks, check))
+
+    def _pieces(self, blocks: Iterator[Floats], check: Callable[[], None]) -> Iterator[Floats]:
+        """Yield the draws of blocks in pieces of about equal work, whatever the number of contexts."""
+        size = max(1, _PIECE_CELLS // self.variables.size)
+        for counts in blocks:
+            for first in range(0, len(counts), size):
+                check()
+                yield counts[first : first + size]
 
     def _correlations(self, kind: str, blocks: Iterator[Floats]) -> Floats:
         if self.counts.rows < FEWEST_ROWS:

@@ -11,7 +11,7 @@ A figure that is not defined is None, and `why` tells the reason; with one annot
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -176,18 +176,20 @@ def _is_kept(mean: AnnotatorKappa, min_kappa: float) -> bool:
     return mean.value is None or mean.value >= min_kappa
 
 
-def kappa(ratings: ArrayLike) -> Kappa:
+def kappa(ratings: ArrayLike, check: Callable[[], None] = lambda: None) -> Kappa:
     """Return Cohen's κ with quadratic weights, of every pair of annotators and on average (Cohen 1968).
 
     A disagreement counts as the squared difference of the two ratings, so that a scale needs no list of its categories,
-    and uneven distances count as they are.
+    and uneven distances count as they are. `check` is called before each pair, and ends the work by raising.
     """
-    matrix = ratings_matrix(ratings)
-    pairs = tuple(_pair_kappa(matrix, *pair) for pair in combinations(range(matrix.shape[1]), 2))
+    matrix, pairs = ratings_matrix(ratings), list[PairKappa]()
+    for first, second in combinations(range(matrix.shape[1]), 2):
+        check()
+        pairs.append(_pair_kappa(matrix, first, second))
     values = [pair.value for pair in pairs if pair.value is not None]
     if not values:
-        return Kappa(mean=None, pairs=pairs, why=pairs[0].why if pairs else ONE_ANNOTATOR)
-    return Kappa(mean=float(np.mean(values)), pairs=pairs)
+        return Kappa(mean=None, pairs=tuple(pairs), why=pairs[0].why if pairs else ONE_ANNOTATOR)
+    return Kappa(mean=float(np.mean(values)), pairs=tuple(pairs))
 
 
 def _pair_kappa(matrix: Floats, first: int, second: int) -> PairKappa:
@@ -210,9 +212,11 @@ def kappa_of_each(ratings: ArrayLike) -> tuple[AnnotatorKappa, ...]:
     """Return each annotator's mean κ with the others; a low one points to an annotator who misread the task."""
     matrix = ratings_matrix(ratings)
     pairs = kappa(matrix).pairs
-    each = []
-    for annotator in range(matrix.shape[1]):
-        pairs_of_annotator = [pair for pair in pairs if annotator in {pair.first, pair.second}]
+    each, pairs_of = [], [list[PairKappa]() for _ in range(matrix.shape[1])]
+    for pair in pairs:
+        pairs_of[pair.first].append(pair)
+        pairs_of[pair.second].append(pair)
+    for annotator, pairs_of_annotator in enumerate(pairs_of):
         values = [pair.value for pair in pairs_of_annotator if pair.value is not None]
         why = None if values else (pairs_of_annotator[0].why if pairs_of_annotator else ONE_ANNOTATOR)
         mean = float(np.mean(values)) if values else None

@@ -9,14 +9,14 @@ from typing import Any, Final
 from refaug.core.errors import TooLarge, Usage
 from refaug.core.home import Settings
 from refaug.metrics.base import Floats
-from refaug.metrics.catalogue import find_info
-from refaug.metrics.costs import LINEAR, UNITS_PER_S, Cost
-from refaug.metrics.metric_info import MetricInfo
+from refaug.metrics.catalogue import cost_of, find_info
+from refaug.metrics.costs import UNITS_PER_S
 from refaug.operations.scoring_options import ScoringOptions
 from refaug.scoring.metric_setup.model_registry import JudgeLimits
 from refaug.scoring.settings import Resampling
 from refaug.service.jobs.kinds.sources import resolve_metric_files
 from refaug.service.server_settings import ServeSettings
+from refaug.service.serving.batches.queued_requests import UNITS_PER_ITEM
 
 DRAWN_ROWS_PER_ITEM: Final = 500_000  # rows that a bootstrap can add up in that time
 _ROWS_PER_ITEM: Final = 500  # rows of sums that can be read and added in that time
@@ -74,7 +74,7 @@ def judge_limits(serve: ServeSettings) -> JudgeLimits | None:
 
 def counts_words(specifications: Sequence[str]) -> bool:
     """Whether a metric's cost depends on words, which take a while to count."""
-    return any(_cost_of(text).counts_shifts for text in specifications)
+    return any(cost_of(text).counts_shifts for text in specifications)
 
 
 def scoring_units(
@@ -86,7 +86,7 @@ def scoring_units(
     """
     units = dict[str, float]()
     for text in specifications:
-        cost = _cost_of(text)
+        cost = cost_of(text)
         rows = cost.units(replies, references)
         again = references[0] * (rows + cost.reading(references)) if explains else 0.0
         units[text] = float((rows + again).sum())
@@ -95,7 +95,7 @@ def scoring_units(
 
 def reading_units(specifications: Sequence[str], references: Floats) -> float:
     """Return the units of preparing references for all of the metrics."""
-    return float(sum(_cost_of(text).reading(references).sum() for text in specifications))
+    return float(sum(cost_of(text).reading(references).sum() for text in specifications))
 
 
 def require_units(units: Mapping[str, float], serve: ServeSettings) -> None:
@@ -113,17 +113,13 @@ def require_units(units: Mapping[str, float], serve: ServeSettings) -> None:
 
 def reads_turns(specification: str) -> bool:
     """Say whether a metric reads the turns of an item, too."""
-    info = _info_of(specification)
+    info = find_info(specification.partition(":")[0].strip())
     return info is not None and info.looks_at_utterance
 
 
-def _cost_of(specification: str) -> Cost:
-    info = _info_of(specification)
-    return LINEAR if info is None else info.cost
-
-
-def _info_of(specification: str) -> MetricInfo | None:
-    return find_info(specification.partition(":")[0].strip())
+def queue_places(units: float, serve: ServeSettings) -> int:
+    """Return the places of the queue that work takes; at most a quarter of the queue, which admits it."""
+    return max(1, min(math.ceil(units / UNITS_PER_ITEM), serve.queue_items // 4))
 
 
 def combining_cost(batches: Sequence[Mapping[str, Any]], options: Resampling, serve: ServeSettings) -> int:

@@ -7,19 +7,19 @@ alone, so the size of a batch changes nothing.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Final
 
 from refaug.bots.replier import BeginningBot, BotReply, Replier, ReplyRequest, timed_replies, with_times
 from refaug.core.records import Item
-from refaug.extras.conversations.selfplay.rules import SelfPlayRules
+from refaug.extras.conversations.selfplay.rules import MAX_CHARACTERS, SelfPlayRules
 
 BOT: Final = "bot"
 PARTNER: Final = "partner"
 TOO_LONG: Final = "too_long"
-MAX_CHARACTERS: Final = 20_000  # of a reply; a longer one ends its conversation
+_PIECE: Final = 256  # conversations that a bot is asked about at once, between two looks at who waits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,23 +46,38 @@ class SelfPlayed:
         return [text for _, text in self.turns]
 
 
-def play(bot: Replier, partner: Replier, starts: Sequence[SelfPlayStart], rules: SelfPlayRules) -> list[SelfPlayed]:
-    """Play a batch of conversations, one for each start; the bot replies first, then the two take turns."""
+def play(
+    bot: Replier,
+    partner: Replier,
+    starts: Sequence[SelfPlayStart],
+    rules: SelfPlayRules,
+    check: Callable[[], None] = lambda: None,
+) -> list[SelfPlayed]:
+    """Play a batch of conversations, one for each start; the bot replies first, then the two take turns.
+
+    `check` is called between pieces of each turn, and ends the work by raising.
+    """
     played = [SelfPlayed(start=start) for start in starts]
-    play_on(bot, partner, played, rules)
+    play_on(bot, partner, played, rules, check)
     return played
 
 
-def play_on(bot: Replier, partner: Replier, conversations: Sequence[SelfPlayed], rules: SelfPlayRules) -> None:
+def play_on(
+    bot: Replier,
+    partner: Replier,
+    conversations: Sequence[SelfPlayed],
+    rules: SelfPlayRules,
+    check: Callable[[], None] = lambda: None,
+) -> None:
     """Play conversations to their end, each from the turn that it has reached."""
     for turn in range(rules.turns):
         side, replier = (BOT, bot) if turn % 2 == 0 else (PARTNER, partner)
         going = [each for each in conversations if not each.problem and len(each.turns) == turn]
-        if not going:
-            continue
-        replies = _replies(replier, going, turn, rules)
-        for conversation, reply in zip(going, replies, strict=True):
-            _add(conversation, side, reply)
+        for first in range(0, len(going), _PIECE):
+            check()
+            piece = going[first : first + _PIECE]
+            for conversation, reply in zip(piece, _replies(replier, piece, turn, rules), strict=True):
+                _add(conversation, side, reply)
 
 
 def _replies(replier: Replier, conversations: Sequence[SelfPlayed], turn: int, rules: SelfPlayRules) -> list[BotReply]:

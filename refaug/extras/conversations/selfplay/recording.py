@@ -11,9 +11,10 @@ import hashlib
 import os
 import shutil
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
@@ -259,7 +260,7 @@ def _played_on(
     for _, of_bot in groupby(ended, key=lambda pair: (first + pair[0]) // len(order.starts)):
         conversations = list(of_bot)
         for begin in range(0, len(conversations), batch):
-            _play_batch(block, first, order, conversations[begin : begin + batch])
+            _play_batch(block, first, order, conversations[begin : begin + batch], partial(progress.advance, 0))
             progress.advance(len(conversations[begin : begin + batch]))
     return block
 
@@ -269,11 +270,12 @@ def _play_batch(
     first: int,
     order: SelfPlayOrder,
     conversations: Sequence[tuple[int, Mapping[str, Any]]],
+    check: Callable[[], None],
 ) -> None:
     """Play conversations of one bot on, and put their new lines into the block."""
     bot, partner = order.bot_at(first + conversations[0][0])
     going = [_conversation(order, first + place, content, block[place][1]) for place, content in conversations]
-    play_on(bot.replier, partner.replier, going, order.rules)
+    play_on(bot.replier, partner.replier, going, order.rules, check)
     for (place, _), conversation in zip(conversations, going, strict=True):
         block[place] = conversation_lines(bot.name, partner.name, conversation)
 
@@ -399,7 +401,7 @@ def _play_rest(file: ConversationFile, order: SelfPlayOrder, done: int, batch: i
         partner = order.partner or bot
         for first in range(before, len(order.starts), batch):
             starts = order.starts.between(first, first + batch)
-            played = play(bot.replier, partner.replier, starts, order.rules)
+            played = play(bot.replier, partner.replier, starts, order.rules, partial(progress.advance, 0))
             file.append(bot.name, partner.name, played)
             progress.advance(len(played))
 

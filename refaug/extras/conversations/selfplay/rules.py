@@ -28,6 +28,9 @@ def parse_start(start: str) -> tuple[str, str]:
 
 
 _MAX_TURNS: Final = 1_000
+MAX_CHARACTERS: Final = 20_000  # of a reply; a longer one ends its conversation
+_REPLY_UNITS: Final = 2_500.0  # of a reply to short turns
+_CHARACTER_UNITS: Final = 0.4  # of reading a character of them
 _PUBLISHED_WORDS: Final = 30
 _FINAL: Final = (".", "!", "?")
 
@@ -50,6 +53,11 @@ class SelfPlayRules(Options):
         ),
     ] = "plain"
     seed: Annotated[int, Ge(0), Le(2**32 - 1), Doc("Of starts and replies.")] = 1
+
+    @property
+    def reply_units(self) -> float:
+        """The units of a reply at most (refaug.metrics.costs): the turns that a bot sees are read, and one is found."""
+        return _REPLY_UNITS + _CHARACTER_UNITS * MAX_CHARACTERS * self.context
 
     def seen(self, turns: Sequence[str]) -> tuple[str, ...]:
         """Return the turns that a bot sees, the last of which it replies to."""

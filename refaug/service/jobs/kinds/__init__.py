@@ -13,6 +13,7 @@ The main names:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from refaug.core.artefacts.versions import observing_changes
@@ -36,6 +37,7 @@ def run(
     CheckFailed: the version was built, and not published.
     """
     parsed_order = parse_order(order)
+    parsed_order.require_within(partial(getattr, serve))
     remove_old_jobs(home, serve.keep_jobs_days)
     remove_expired(home, serve)
     context = JobContext.of(home, serve, progress, job)

@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from refaug.agreement.costs import RatedSizes
 from refaug.agreement.meta import agreement
 from refaug.agreement.records import ComparedMetric, RatedItems, choose_metrics
 from refaug.core.errors import BadInput, Usage
 from refaug.core.records import Item
 from refaug.metrics.base import Metric
+from refaug.metrics.costs import require_work
 from refaug.operations.agreement import MeasureAgreement
 from refaug.scoring.home.indexes import places_of
 from refaug.scoring.item_files import InputFile, ItemFiles
@@ -38,6 +40,7 @@ def meta_job(order: MeasureAgreement, context: JobContext) -> Mapping[str, Any]:
     limit = ReplyLimit(context.serve.evaluation_replies)
     sets = {name: _items(file, order, context, limit) for name, file in files.items()}
     specifications = order.metrics_for(item for items in sets.values() for item in items)
+    _require_cost(order, sets, specifications, context)
     provenance, augmenting, based = Provenance(), None, None
     if order.index is not None:
         augmenting = order.settings
@@ -112,6 +115,26 @@ def _items(file: InputFile, order: MeasureAgreement, context: JobContext, limit:
     if not items:
         raise BadInput(f"there are no items in {file.name}", remedy="one item a line: docs/items.md")
     return items
+
+
+def _require_cost(
+    order: MeasureAgreement,
+    sets: Mapping[str, Sequence[Item | BadItem]],
+    specifications: Sequence[str],
+    context: JobContext,
+) -> None:
+    """Raise TooLarge before references are found for more work than one evaluation may be."""
+    found = order.settings.k if order.index is not None else 0
+    compared = list(dict.fromkeys([*specifications, *([order.baseline] if order.baseline is not None else [])]))
+    sizes = [RatedSizes.of(items, compared, found=found) for items in sets.values()]
+    require_work(
+        order.cost(sizes, metrics=len(compared)),
+        context.serve.evaluation_s,
+        what=f"agreement over {sum(one.rows for one in sizes):,} replies with up to "
+        f"{max(one.annotators for one in sizes):,} ratings each and {order.draws:,} draws",
+        setting="evaluation_s",
+        remedy="compare fewer replies, ratings of a reply, metrics or draws at once",
+    )
 
 
 def _choose_metrics(

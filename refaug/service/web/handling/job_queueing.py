@@ -124,7 +124,8 @@ Order = TypeVar("Order", bound=JobOrder)
 
 
 def enqueue_job(state: ServiceState, order: JobOrder, requested_by: str) -> CreatedResource:
-    """Queue a job; Conflict if a job of the same kind and resources waits already."""
+    """Queue a job; Conflict if a job of the same kind and resources waits already, TooLarge beyond a limit."""
+    order.require_within(partial(getattr, state.serve))
     job = state.jobs.enqueue(order.kind, order.as_order(), resources_of(order), requested_by=requested_by)
     return CreatedResource(status=202, body=job.as_json(), location=f"/v1/jobs/{job.id}")
 

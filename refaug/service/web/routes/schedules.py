@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Depends, Path, Request
@@ -132,6 +133,7 @@ async def put_schedule(
     def put() -> tuple[dict[str, object], bool]:
         require_sources(state, body.order, must_exist=False)  # the files may differ each time it is due
         require_clusters(state, body.order)
+        body.order.require_within(partial(getattr, state.serve))
         is_new = name not in {one.name for one in state.schedules.list()}
         with state.database.writing():
             schedule = state.schedules.put(

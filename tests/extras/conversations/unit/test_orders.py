@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from functools import partial
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from refaug.core.errors import BadInput
+from refaug.core.errors import BadInput, TooLarge
+from refaug.core.home import Settings
 from refaug.core.installation import OPERATIONS, registered
 from refaug.core.options.describing import options_of
+from refaug.core.progress import Silent
+from refaug.service.jobs import kinds
 from refaug.service.jobs.job_order import parse_order, resources_of
+from refaug.service.server_settings import ServeSettings
 
 ORDERS: dict[str, dict[str, Any]] = {
     "self-play": {"bots": ["retrieval:chat"], "name": "alone"},
@@ -49,6 +55,27 @@ def test_judgements_share_a_resource_only_with_the_very_same_order() -> None:
     assert resource() == resource()
     assert resource().startswith("judge-conversations/")
     assert len({resource(), resource(settings={"k": 3}), resource(owner="ann")}) == 3
+
+
+def test_a_self_play_costs_its_replies_as_if_all_were_as_long_as_they_may_be() -> None:
+    order = parse_order({"kind": "self-play", "bots": ["a", "b"], "name": "n", "conversations": 3, "turns": 4})
+    assert (order.replies, order.cost()) == (24, 24 * (2_500 + 0.4 * 20_000 * 5))
+    short = parse_order({**order.as_order(), "context": 1})
+    assert short.cost() == 24 * (2_500 + 0.4 * 20_000)
+
+
+def test_a_self_play_of_more_work_than_the_limit_is_refused_with_what_would_be_accepted(tmp_path: Path) -> None:
+    order = {"kind": "self-play", "bots": ["retrieval:chat"], "name": "n", "conversations": 1_000, "turns": 1_000}
+    parse_order(order).require_within({"self_play_s": 42_500}.__getitem__)
+    limits = ServeSettings(self_play_s=42_499)
+    for refuse in (
+        lambda: parse_order(order).require_within(partial(getattr, limits)),
+        lambda: kinds.run(order, Settings(home=tmp_path), limits, Silent(), job="n"),
+    ):
+        with pytest.raises(TooLarge) as refused:
+            refuse()
+        assert all(fact in refused.value.message for fact in ("1,000,000", "42,500", "self_play_s", "42,499"))
+        assert "999,976 replies" in str(refused.value.remedy)
 
 
 @pytest.mark.parametrize(

@@ -69,6 +69,26 @@ def test_the_batch_changes_no_reply(batch: int) -> None:
     assert played == whole
 
 
+def test_large_batches_are_asked_in_pieces_and_the_check_ends_them_between_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    rules, whole = (
+        SelfPlayRules(turns=4, seed=9),
+        play(CountingBot("a"), CountingBot("b"), starts(11), SelfPlayRules(turns=4, seed=9)),
+    )
+    monkeypatch.setattr("refaug.extras.conversations.selfplay.playing._PIECE", 4)
+    bot, checks = CountingBot("a"), list[int]()
+
+    def check() -> None:
+        checks.append(len(bot.seen))
+        if len(checks) == 14:
+            raise KeyboardInterrupt
+
+    assert play(bot, CountingBot("b"), starts(11), rules, check) == whole
+    assert checks == [0, 4, 8, 11, 11, 11, 11, 15, 19, 22, 22, 22]
+    with pytest.raises(KeyboardInterrupt):
+        play(bot, CountingBot("b"), starts(11), rules, check)
+    assert (len(checks), len(bot.seen)) == (14, 22 + 4)
+
+
 def test_seeds_numbers_and_turns_draw_differently() -> None:
     same = [SelfPlayStart(number=number, turns=("hello",)) for number in range(20)]
     replies = [

@@ -101,6 +101,21 @@ def test_what_was_stopped_goes_on_to_the_same_bytes(settings: Settings, stops_af
     assert not (settings.cache / "self-play-again").exists()
 
 
+def test_a_cancelled_self_play_ends_between_two_turns_and_keeps_whole_conversations(settings: Settings) -> None:
+    class Cancelled(Told):
+        def advance(self, amount: int) -> None:
+            super().advance(amount)
+            if self.done and not amount:
+                raise KeyboardInterrupt  # in the first turn of the second batch
+
+    bot = EchoBot("a")
+    with pytest.raises(KeyboardInterrupt):
+        record_self_play(settings, "again", order_of(settings, bot), batch=4, progress=Cancelled())
+    assert bot.answered == 4 * 4
+    resumed = record_self_play(settings, "again", order_of(settings, EchoBot("a")), batch=4)
+    assert resumed.resumed_at == 4
+
+
 def test_another_plan_begins_anew_and_says_so(settings: Settings) -> None:
     with pytest.raises(Stopped):
         record_self_play(settings, "pair", order_of(settings, EchoBot("a", 8)), batch=2)
