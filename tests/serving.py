@@ -6,7 +6,7 @@ import asyncio
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,9 +22,11 @@ from starlette.types import ASGIApp, Message, Receive
 from refaug.core.home import Settings
 from refaug.service.database.database import Database
 from refaug.service.server_settings import ServeSettings
+from refaug.service.serving.batches.batcher import Batcher
 from refaug.service.web import problems
 from refaug.service.web.app import create_app
 from refaug.service.web.connection.admission import Gate
+from refaug.service.web.dependencies import while_connected
 from refaug.service.web.state import ServiceState
 
 READY_WITHIN_S = 120.0  # a machine that compiles with all its cores taken
@@ -123,6 +125,39 @@ def request_of(hung_up: asyncio.Event) -> Request:
         return {"type": "http.disconnect"}
 
     return Request({"type": "http", "headers": []}, receive)
+
+
+@dataclass(frozen=True)
+class LeftInLine:
+    """What became of a request whose client left while it waited behind long work."""
+
+    places: int  # of the queue, that it took
+    short: str  # what a short request got meanwhile
+    error: type[BaseException]
+    waiting: int  # places that are still taken
+
+
+async def left_in_line(batcher: Batcher, answer: Callable[[Request], Awaitable[object]]) -> LeftInLine:
+    """A request behind long work that goes on until its client has left."""
+    begun, go_on, hung_up, far = threading.Event(), threading.Event(), asyncio.Event(), time.monotonic() + 600
+
+    def long_work() -> bool:
+        begun.set()
+        return go_on.wait(READY_WITHIN_S)
+
+    running = asyncio.create_task(batcher.run(long_work, items=1, deadline=far, is_long=True))
+    await asyncio.to_thread(begun.wait, READY_WITHIN_S)
+    request = request_of(hung_up)
+    asked = asyncio.create_task(while_connected(request, answer(request)))
+    while not (batcher.waiting() or asked.done()):
+        await asyncio.sleep(0)
+    places, short = batcher.waiting(), await batcher.run(lambda: "short", items=1, deadline=far)
+    hung_up.set()
+    [error] = await asyncio.gather(asked, return_exceptions=True)
+    waiting = batcher.waiting()
+    go_on.set()
+    assert await running
+    return LeftInLine(places, short, type(error), waiting)
 
 
 async def played(

@@ -42,7 +42,7 @@ def lengths_of(rows: Sequence[Sequence[str]], *, counts_words: bool) -> Lengths:
     """Measure the texts of each row; where words are not counted, every character may be one."""
     import numpy as np  # noqa: PLC0415
 
-    measure = _word_count if counts_words else len
+    measure = word_count if counts_words else len
     texts = [len(of_row) for of_row in rows]
     characters = [sum(map(len, of_row)) for of_row in rows]
     words = [max(map(measure, of_row), default=0) for of_row in rows]
@@ -56,7 +56,7 @@ def lengths_of_replies(texts: Sequence[str], *, counts_words: bool) -> Lengths:
     lengths = np.ones((3, len(texts)))
     lengths[1] = lengths[2] = list(map(len, texts))
     if counts_words:
-        lengths[2] = list(map(_word_count, texts))
+        lengths[2] = list(map(word_count, texts))
     return lengths
 
 
@@ -68,7 +68,8 @@ def with_further(lengths: Lengths, count: int, *, characters: int) -> Lengths:
     return np.stack([texts + count, of_all + float(count * characters), np.maximum(words, characters / 2)])
 
 
-def _word_count(text: str) -> int:
+def word_count(text: str) -> int:
+    """Return how many words any tokenizer makes of a text at most."""
     return len(_WORD.findall(text))
 
 

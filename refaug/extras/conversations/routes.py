@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Annotated, Any, Final, Self
 
 from fastapi import APIRouter, Depends, Path, Request
@@ -11,18 +12,27 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from refaug.core.errors import Conflict, TooLarge
-from refaug.core.progress import Silent
-from refaug.extras.conversations.hybrids import StoredHybrid, encoders_of, open_hybrid, score_conversations
+from refaug.extras.conversations.hybrids import (
+    HybridScores,
+    StoredHybrid,
+    encoders_of,
+    open_hybrid,
+    score_conversations,
+)
+from refaug.extras.conversations.metrics.components import MOST_TURN_WORDS, component_cost, turn_words
 from refaug.extras.conversations.reading import BadConversation, Conversation, usable_conversation
-from refaug.extras.conversations.selfplay.stored import open_self_play
+from refaug.extras.conversations.selfplay.stored import CONVERSATIONS, open_self_play
 from refaug.extras.conversations.talks import played_conversations
 from refaug.service.scopes import Scope
+from refaug.service.server_settings import MIB
 from refaug.service.web.answers import large_json_response
 from refaug.service.web.connection.body import body_of
-from refaug.service.web.dependencies import count_items, while_connected
+from refaug.service.web.dependencies import Deadline, count_items, while_connected
+from refaug.service.web.handling.request_lease import DeadlineProgress
 from refaug.service.web.openapi import route_options
 from refaug.service.web.problems import BadRequest
 from refaug.service.web.schemas.common import OnErrorField, Problems, ResponseModel, StrictModel
+from refaug.service.web.scoring_limits import queue_places, require_units
 from refaug.service.web.state import AddedRoutes, ServiceState, state_of
 
 # ── Bodies and answers ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -110,10 +120,11 @@ HybridName = Annotated[
 ]
 
 
-class _Warnings(Silent):
-    """Progress that keeps the warnings for the answer."""
+class _Progress(DeadlineProgress):
+    """Progress that ends the work at the deadline or without a client, and keeps the warnings for the answer."""
 
-    def __init__(self) -> None:
+    def __init__(self, deadline: float) -> None:
+        super().__init__(deadline)
         self.warnings = list[str]()
 
     def warn(self, message: str) -> None:
@@ -125,40 +136,68 @@ class _Warnings(Silent):
     "/hybrids/{name}/scores", **route_options(Scope.SCORE, HybridScoresOut, 404, 409, 413, body=HybridScoresIn)
 )
 async def score_by_hybrid(
-    request: Request, name: HybridName, body: Annotated[HybridScoresIn, Depends(body_of(HybridScoresIn))]
+    request: Request,
+    name: HybridName,
+    body: Annotated[HybridScoresIn, Depends(body_of(HybridScoresIn))],
+    deadline: Deadline,
 ) -> Response:
     """Scores of whole conversations, or of a self-play, by a hybrid that was fitted to others.
 
     A bot that the hybrid was fitted to is scored by the fit without it. A hybrid that judges turns by models, or whose
     encoders are files, is for `refaug judge score hybrid`: 409.
     """
-    return await while_connected(request, _scores(request, name, body))
+    return await while_connected(request, HybridScoring(state_of(request), name, body, deadline).answer(request))
 
 
-async def _scores(request: Request, name: str, body: HybridScoresIn) -> Response:
-    state = state_of(request)
-    count_items(request, len(body.conversations or ()) or 1)
-    content = await run_in_threadpool(_content, state, name, body)
-    return await large_json_response(lambda: content, items=len(content["conversations"]))
+class HybridScoring:
+    """A request for scores of conversations by a hybrid."""
+
+    def __init__(self, state: ServiceState, name: str, body: HybridScoresIn, deadline: float) -> None:
+        self.state, self.name, self.body, self.deadline = state, name, body, deadline
+        self.progress = _Progress(deadline)
+
+    async def answer(self, request: Request) -> Response:
+        """Answer the request; scoring has a turn in the queue of long work."""
+        count_items(request, len(self.body.conversations or ()) or 1)
+        with self.progress.given_up_on_error():
+            stored, talks, bad = await run_in_threadpool(self.read)
+            units = await run_in_threadpool(conversation_units, talks)
+            require_units({f"hybrid {self.name}": units}, self.state.serve)
+            scores = await self.state.batcher.run(
+                partial(self.score, stored, talks),
+                items=queue_places(units, self.state.serve),
+                deadline=self.deadline,
+                is_long=True,
+            )
+        content = {
+            **scores.as_json(),
+            "problems": list(map(_problem, bad)),
+            "warnings": [self.state.without_paths(text) for text in self.progress.warnings],
+        }
+        return await large_json_response(lambda: content, items=len(content["conversations"]))
+
+    def read(self) -> tuple[StoredHybrid, list[Conversation], list[BadConversation]]:
+        """Return the hybrid, the conversations and what is none of them; what is too large is refused."""
+        stored, body, bad = open_hybrid(self.state.home, self.name), self.body, list[BadConversation]()
+        _require_light(stored)
+        if body.self_play is not None:
+            _require_few_played(self.state, body.self_play)
+            talks = played_conversations(self.state.home, body.self_play, self.progress)
+        else:
+            talks, bad = _usable(body.conversations or [], is_fatal=body.on_error == "fail")
+        _require_few(self.state, talks)
+        _require_short(talks)
+        return stored, talks, bad
+
+    def score(self, stored: StoredHybrid, talks: Sequence[Conversation]) -> HybridScores:
+        """Score the conversations, in a thread."""
+        encoders = encoders_of(stored, None, None, None)
+        return score_conversations(self.state.home, stored, talks, encoders, self.progress, threads=1)
 
 
-def _content(state: ServiceState, name: str, body: HybridScoresIn) -> Mapping[str, Any]:
-    stored = open_hybrid(state.home, name)
-    _require_light(stored)
-    progress = _Warnings()
-    bad = list[BadConversation]()
-    if body.self_play is not None:
-        _require_few_played(state, body.self_play)
-        talks = played_conversations(state.home, body.self_play, progress)
-    else:
-        talks, bad = _usable(body.conversations or [], is_fatal=body.on_error == "fail")
-    _require_few(state, talks)
-    scores = score_conversations(state.home, stored, talks, encoders_of(stored, None, None, None), progress, threads=1)
-    return {
-        **scores.as_json(),
-        "problems": list(map(_problem, bad)),
-        "warnings": [state.without_paths(text) for text in progress.warnings],
-    }
+def conversation_units(talks: Sequence[Conversation]) -> float:
+    """Return an upper bound of the units of scoring conversations, by the lengths of their texts."""
+    return sum(component_cost(talk.exchanges()) for talk in talks)
 
 
 def _require_light(stored: StoredHybrid) -> None:
@@ -213,10 +252,29 @@ def _require_few(state: ServiceState, talks: Sequence[Conversation]) -> None:
         )
 
 
+def _require_short(talks: Sequence[Conversation]) -> None:
+    """Raise TooLarge for a text that takes too long by itself; turns of one side in a row are one."""
+    for talk in talks:
+        words = max((max(turn_words(each.utterance), turn_words(each.reply)) for each in talk.exchanges()), default=0)
+        if words > MOST_TURN_WORDS:
+            raise TooLarge(
+                f"a turn of conversation {talk.id[:80]} has {words:,} words (an emoji counts as six), and one of a "
+                f"request may have {MOST_TURN_WORDS:,}",
+                remedy="cut it, or score it by command: refaug judge score hybrid",
+            )
+
+
 def _require_few_played(state: ServiceState, self_play: str) -> None:
     """Raise TooLarge before a self-play is read that has too many turns."""
     with open_self_play(state.home, self_play) as played:
         most = len(played.bots) * int(played.manifest["conversations_per_bot"])
+        size = (played.folder / CONVERSATIONS).stat().st_size
+    if size > state.serve.body_mib * MIB:
+        raise TooLarge(
+            f"self-play {self_play} has {size / MIB:,.1f} MiB of conversations, and one request may have "
+            f"{state.serve.body_mib:,} MiB",
+            remedy="score it by command: refaug judge score hybrid",
+        )
     if most > state.serve.replies:
         raise TooLarge(
             f"self-play {self_play} has {most:,} conversations, and one request may have {state.serve.replies:,} turns",

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -170,7 +171,7 @@ def conversation_columns(
     rows = []
     progress.stage("components", len(conversations), unit="conversations")
     for conversation in conversations:
-        rows.append(_row(conversation, reader, variants))
+        rows.append(_row(conversation, reader, variants, partial(progress.advance, 0)))
         progress.advance(1)
     columns = {name: np.array([row[name] for row in rows], np.float64) for name in (*COMPONENTS, *COUNTS, VOTES)}
     for scores in judged:
@@ -178,11 +179,13 @@ def conversation_columns(
     return columns
 
 
-def _row(conversation: Conversation, reader: VectorReader, variants: Variants) -> dict[str, float]:
+def _row(
+    conversation: Conversation, reader: VectorReader, variants: Variants, check: Callable[[], None]
+) -> dict[str, float]:
     of_bot, of_person = conversation.texts(Side.BOT), conversation.texts(Side.PERSON)
     figures = variety(of_bot, [reader.tokens(text) for text in of_bot])
     return {
-        **component_values(conversation.exchanges(), reader, variants),
+        **component_values(conversation.exchanges(), reader, variants, check),
         "log-turns": math.log(max(len(conversation.turns), 1)),
         "words-of-person": _mean_words(of_person),
         "words-of-bot": _mean_words(of_bot),

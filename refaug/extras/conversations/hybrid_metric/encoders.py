@@ -193,7 +193,8 @@ def _plain(name: str) -> str:
 
 Floats = NDArray[np.float64]
 
-_HELD: Final = 65_536  # texts whose sentiment or vectors are kept: a person's answer is read three times
+_HELD: Final = 65_536  # texts whose sentiment or meaning is kept: a person's answer is read three times
+_HELD_WORDS: Final = 64  # texts whose words are kept as vectors, which take far more memory
 
 
 class MeaningEncoder(Protocol):
@@ -216,7 +217,7 @@ class VectorReader:
         self._vectors = vectors
         self._meaning = lru_cache(_HELD)(meaning.encode) if meaning is not None else self._mean_of_words
         self._tokenize = WordTokenizer().tokenize
-        self._words = lru_cache(_HELD)(self._read_words)
+        self._words = lru_cache(_HELD_WORDS)(self._read_words)
         self._sentiments = lru_cache(_HELD)(lambda text: sentiment.read(text) if sentiment is not None else None)
 
     def sentiment(self, text: str) -> Sentiment | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from refaug.extras.conversations.metrics.exchanges import AnsweredTurn
 from refaug.extras.conversations.metrics.sentiment import Greedy, Laughter, Questions, Variants, min_max_slope
+from refaug.metrics.costs import word_count
 
 MOST_LAUGHS: Final = 4
 MOST_WORDS: Final = 30
@@ -144,10 +145,39 @@ class ConversationReader(Protocol):
         """Return the vectors of the known words of a text, (words, dimensions)."""
 
 
+_EXCHANGE: Final = 300.0  # units of an exchange, and of its characters, its texts and its pairs of words
+_CHARACTER: Final = 2.0
+_WORD_SQUARE: Final = 0.08  # VADER looks words up in lists of all of them
+_WORD_PAIR: Final = 0.07
+MOST_TURN_WORDS: Final = 5_000  # of a text that a request may have: VADER takes two seconds for them, in one piece
+
+
+def turn_words(text: str) -> int:
+    """Return how many words a text has at most for a reader of sentiment, which puts up to six for an emoji."""
+    emojis = 0 if text.isascii() else sum(not (character.isascii() or character.isalnum()) for character in text)
+    return word_count(text) + 5 * emojis
+
+
+def component_cost(exchanges: Sequence[AnsweredTurn]) -> float:
+    """Return an upper bound of the work of the components of a conversation, in units (refaug.metrics.costs)."""
+    units = 0.0
+    for exchange in exchanges:
+        utterance, reply = turn_words(exchange.utterance), turn_words(exchange.reply)
+        units += _EXCHANGE + _CHARACTER * (len(exchange.utterance) + len(exchange.reply))
+        units += _WORD_SQUARE * (utterance**2 + reply**2) + _WORD_PAIR * utterance * reply
+    return units
+
+
 def component_values(
-    exchanges: Sequence[AnsweredTurn], reader: ConversationReader, variants: Variants
+    exchanges: Sequence[AnsweredTurn],
+    reader: ConversationReader,
+    variants: Variants,
+    check: Callable[[], None] = lambda: None,
 ) -> dict[str, float]:
-    """Return each component of a conversation, in the order of `COMPONENTS`; NaN where it is defined nowhere."""
+    """Return each component of a conversation, in the order of `COMPONENTS`; NaN where it is defined nowhere.
+
+    `check` is called before each exchange, and ends the work by raising.
+    """
     of_turn: Mapping[str, Callable[[AnsweredTurn], float]] = {
         "sentiment": lambda exchange: _score(exchange.utterance, reader),
         "sentiment-coherence": lambda exchange: _sentiment_coherence(exchange, reader),
@@ -160,7 +190,13 @@ def component_values(
         "questions": lambda exchange: question_score(exchange.reply, variants.questions),
         "words": lambda exchange: _of_answer(exchange, count_words),
     }
-    values = {name: _mean([function(exchange) for exchange in exchanges]) for name, function in of_turn.items()}
+
+    def of_exchanges(function: Callable[[AnsweredTurn], float]) -> Iterator[float]:
+        for exchange in exchanges:
+            check()
+            yield function(exchange)
+
+    values = {name: _mean(list(of_exchanges(function))) for name, function in of_turn.items()}
     scores = [_score(exchange.utterance, reader) for exchange in exchanges]
     has_words = not all(map(math.isnan, scores))
     values["sentiment-min-max"] = min_max_slope(scores, variants.slope) if has_words else math.nan

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from statistics import fmean
 from typing import Any, Final
 
@@ -63,7 +64,11 @@ class AgreementFigure:
     ambiguous: float | None = None  # of items with choices
 
 
-def rating_agreement(question: str, rows: Sequence[RatingRow]) -> AgreementFigure:
+def _go_on() -> None:
+    """Let the work go on."""
+
+
+def rating_agreement(question: str, rows: Sequence[RatingRow], check: Callable[[], None] = _go_on) -> AgreementFigure:
     """Return how far the numbers of participants agree."""
     by_item = _grouped({(row.task.task, row.side): (_item_of(row), row.participant, row.number) for row in rows})
     several = sum(len(own) > 1 for own in by_item.values())
@@ -71,7 +76,7 @@ def rating_agreement(question: str, rows: Sequence[RatingRow]) -> AgreementFigur
     if rows_are == "bots":
         by_item = _grouped({(row.task.task, row.side): (row.bot, row.participant, row.number) for row in rows})
     matrix = _matrix(by_item)
-    kappas = _kappas(kappa(matrix)) if matrix.shape[1] <= _MOST_PAIRS else []
+    kappas = _kappas(kappa(matrix, check)) if matrix.shape[1] <= _MOST_PAIRS else []
     return AgreementFigure(
         question=question,
         rows_are=rows_are,
@@ -85,7 +90,7 @@ def rating_agreement(question: str, rows: Sequence[RatingRow]) -> AgreementFigur
     )
 
 
-def choice_agreement(question: str, rows: Sequence[ChoiceRow]) -> AgreementFigure:
+def choice_agreement(question: str, rows: Sequence[ChoiceRow], check: Callable[[], None] = _go_on) -> AgreementFigure:
     """Return how far choices agree, by item where items are chosen from several times, otherwise by pair of bots."""
     entries = {row.task.task: (_choice_item(row), row.participant, float(_turned(row))) for row in rows}
     by_item = _grouped(entries)
@@ -97,12 +102,11 @@ def choice_agreement(question: str, rows: Sequence[ChoiceRow]) -> AgreementFigur
         })  # fmt: skip
     matrix = np.sign(_matrix(by_item))  # a participant's several choices of one pair count as their majority
     columns = min(matrix.shape[1], _MOST_PAIRS)
-    kappas = [
-        agreement
-        for first in range(columns)
-        for second in range(first + 1, columns)
-        if (agreement := nominal_kappa(matrix[:, first], matrix[:, second])) is not None
-    ]
+    kappas = list[float]()
+    for first, second in combinations(range(columns), 2):
+        check()
+        if (agreement := nominal_kappa(matrix[:, first], matrix[:, second])) is not None:
+            kappas.append(agreement)
     chosen = defaultdict[str, list[int]](list)
     for item, _, outcome in entries.values():
         chosen[item].append(int(outcome))
@@ -175,15 +179,38 @@ class Disagreement:
     spread: float
 
 
-def running_agreement(tasks: Iterable[StudyTask], protocol: Mapping[str, Any]) -> list[AgreementFigure]:
-    """Return how far participants agree so far, by question; without the checks."""
+# Units (refaug.metrics.costs) of an answer, of κ of a pair of participants, of each thing in it, and of a cell of α.
+_ANSWER: Final = 50.0
+_KAPPA: Final = 300.0, 0.2
+_CELL: Final = 2.0
+
+
+def agreement_cost(tasks: Iterable[StudyTask], protocol: Mapping[str, Any]) -> float:
+    """Return an upper bound of the units of `running_agreement`, by the numbers of tasks, things and participants."""
     counted = main_tasks(tasks)
+    people = len({task.participant for task in counted})
+    things = len({(_unit(task) or task.task, bot.bot) for task in counted for bot in task.bots})
+    columns = min(people, _MOST_PAIRS)
+    pairs = columns * (columns - 1) // 2
+    of_question = _ANSWER * 2 * len(counted) + pairs * (_KAPPA[0] + _KAPPA[1] * things) + _CELL * things * people
+    return len(protocol_questions(protocol, counted)) * of_question
+
+
+def running_agreement(
+    tasks: Iterable[StudyTask], protocol: Mapping[str, Any], check: Callable[[], None] = _go_on
+) -> list[AgreementFigure]:
+    """Return how far participants agree so far, by question; without the checks.
+
+    `check` is called before each question and each pair of participants, and ends the work by raising.
+    """
+    counted, figures = main_tasks(tasks), list[AgreementFigure]()
     questions = protocol_questions(protocol, counted)
-    figures = [
-        rating_agreement(question, rows) for question, rows in mean_rows(list(rating_rows(counted, questions))).items()
-    ]
-    for question, rows in _by_question(choice_rows(counted, questions)).items():
-        figures.append(choice_agreement(question, rows))
+    for question, ratings in mean_rows(list(rating_rows(counted, questions))).items():
+        check()
+        figures.append(rating_agreement(question, ratings, check))
+    for question, choices in _by_question(choice_rows(counted, questions)).items():
+        check()
+        figures.append(choice_agreement(question, choices, check))
     return figures
 
 

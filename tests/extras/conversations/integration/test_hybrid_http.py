@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Iterator, Mapping
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +14,18 @@ import orjson
 import pytest
 from extras.conversations.integration.test_hybrid_command import WORDS, conversation, written
 from integration.conftest import Home
-from serving import client_of, migrated
+from serving import LeftInLine, client_of, left_in_line, migrated
 from starlette.testclient import TestClient
 
+from refaug.core.errors import Expired, Interrupted
 from refaug.core.home import Settings
 from refaug.core.progress import Silent
+from refaug.extras.conversations.routes import HybridScoresIn, HybridScoring, conversation_units
 from refaug.service.jobs import kinds
 from refaug.service.jobs.worker import run_worker
 from refaug.service.server_settings import ServeSettings
+from refaug.service.serving.batches.queued_requests import UNITS_PER_ITEM
+from refaug.service.web.dependencies import ClientGone
 
 pytestmark = pytest.mark.slow
 
@@ -132,6 +139,52 @@ def test_bad_conversations_are_named_by_their_place(words: Home, client: TestCli
         answer = client.post("/v1/hybrids/mine/scores", json=content)
         assert (answer.status_code, answer.json()["code"]) == (status, code), answer.text
     assert client.post("/v1/hybrids/absent/scores", json={"conversations": TALKS}).status_code == 404
+
+
+def test_scores_wait_in_the_queue_of_long_work_and_end_with_their_client(words: Home, client: TestClient) -> None:
+    assert run_job(words, client)["state"] == "done"
+    app: Any = client.app
+    state, body = app.state.refaug, HybridScoresIn(conversations=TALKS)
+    scoring = HybridScoring(state, "mine", body, time.monotonic() + 600)
+    stored, talks, _ = scoring.read()
+    units = conversation_units(talks)
+    left = asyncio.run(left_in_line(state.batcher, scoring.answer))
+    assert left == LeftInLine(places=ceil(units / UNITS_PER_ITEM), short="short", error=ClientGone, waiting=0)
+    with pytest.raises(Interrupted):
+        scoring.score(stored, talks)
+    late = HybridScoring(state, "mine", body, 0.0)
+    with pytest.raises(Expired):
+        late.score(stored, talks)
+    expired = client.post("/v1/hybrids/mine/scores", json={"conversations": TALKS}, headers={"X-Timeout-S": "1e-9"})
+    assert (expired.status_code, expired.json()["code"]) == (503, "expired")
+
+
+def test_conversations_that_may_take_too_long_are_refused_with_limit_and_figure(
+    words: Home, client: TestClient
+) -> None:
+    assert run_job(words, client)["state"] == "done"
+    long = {"bot": "b", "turns": [{"role": "user", "text": "hi " * 5_001}, {"role": "bot", "text": "yes"}]}
+    emojis = {"bot": "b", "turns": [{"role": "user", "text": "Hi"}, {"role": "bot", "text": "\U0001f600" * 834}]}
+    joined = {"bot": "b", "turns": [*[{"role": "user", "text": "hi " * 2_501}] * 2, {"role": "bot", "text": "yes"}]}
+    for talk, count in ((long, "5,001"), (emojis, "5,004"), (joined, "5,002")):
+        refused = client.post("/v1/hybrids/mine/scores", json={"conversations": [talk]})
+        assert (refused.status_code, refused.json()["code"]) == (413, "too_large")
+        assert all(fact in refused.json()["detail"] for fact in (count, "5,000"))
+    turns = [{"role": role, "text": "hi " * 4_000} for role in ("user", "bot") * 2]
+    with client_of(Settings(home=words.path), ready=False, scoring_s=5) as strict:
+        refused = strict.post("/v1/hybrids/mine/scores", json={"conversations": [{"bot": "b", "turns": turns}]})
+    assert (refused.status_code, refused.json()["code"]) == (413, "too_large")
+    assert all(fact in refused.json()["detail"] for fact in ("7 s", "hybrid mine", "5 s"))
+
+
+def test_an_order_of_self_play_beyond_the_limit_is_neither_queued_nor_scheduled(words: Home) -> None:
+    order = {"kind": "self-play", "bots": ["retrieval:chat"], "name": "n", "conversations": 1_000, "turns": 1_000}
+    with client_of(Settings(home=words.path), ready=False, self_play_s=42_499) as client:
+        cron = {"cron": "0 3 * * *", "timezone": "UTC", "order": order}
+        for refused in (client.post("/v1/jobs", json=order), client.put("/v1/schedules/often", json=cron)):
+            assert (refused.status_code, refused.json()["code"]) == (413, "too_large"), refused.text
+            assert "self_play_s" in refused.json()["detail"]
+        assert (client.get("/v1/jobs").json()["jobs"], client.get("/v1/schedules").json()["schedules"]) == ([], [])
 
 
 def test_files_outside_and_wrong_orders_are_refused(words: Home, client: TestClient) -> None:

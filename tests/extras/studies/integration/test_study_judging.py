@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
+import time
 from collections.abc import Iterator
+from copy import copy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from serving import client_of, migrated
+from serving import LeftInLine, client_of, left_in_line, migrated
 from starlette.testclient import TestClient
 from studying import FORM, Person, new_study
 
 from refaug.cli.main import main as refaug
+from refaug.core.errors import TooLarge
 from refaug.core.home import Settings
+from refaug.extras.studies.routes.studies.study_judging import study_agreement
 from refaug.metrics.statistics.annotator_agreement import krippendorff_alpha
+from refaug.service.web.dependencies import ClientGone
 
 ITEMS = [{"id": f"r{n}", "turns": [f"Question {n}?"], "replies": {"zebra": f"Answer {n}."}} for n in range(4)]
 RATINGS = {"r0/zebra": (1, 7), "r1/zebra": (2, 3), "r2/zebra": (5, 5), "r3/zebra": (6, 7)}  # of two participants
@@ -65,6 +72,25 @@ def test_agreement_is_that_of_the_ratings(client: TestClient) -> None:
     assert (row["question"], row["rows_are"], row["rows"], row["participants"]) == ("quality", "items", 4, 2)
     matrix = [list(map(float, pair)) for pair in RATINGS.values()]
     assert row["alpha_interval"] == pytest.approx(krippendorff_alpha(matrix, "interval").value)
+
+
+def test_agreement_waits_in_the_queue_of_long_work_and_ends_with_its_client(client: TestClient) -> None:
+    app: Any = client.app
+    state, far = app.state.refaug, time.monotonic() + 600
+    left = asyncio.run(left_in_line(state.batcher, lambda _request: study_agreement(state, "rated", far)))
+    assert left == LeftInLine(places=1, short="short", error=ClientGone, waiting=0)
+    late = client.get("/v1/studies/rated/agreement", headers={"X-Timeout-S": "1e-9"})
+    assert (late.status_code, late.json()["code"]) == (503, "expired")
+
+
+def test_agreement_of_more_work_than_one_request_may_be_is_refused(client: TestClient) -> None:
+    app: Any = client.app
+    strict = copy(app.state.refaug)
+    strict.serve = replace(strict.serve)
+    object.__setattr__(strict.serve, "scoring_s", 1e-3)  # less than the settings allow: the study is small
+    with pytest.raises(TooLarge) as refused:
+        asyncio.run(study_agreement(strict, "rated", time.monotonic() + 600))
+    assert all(fact in refused.value.message for fact in ("8 tasks", "scoring_s"))
 
 
 def test_the_widest_disagreement_is_first_and_is_decided_with_a_reason(client: TestClient) -> None:

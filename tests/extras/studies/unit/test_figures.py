@@ -8,10 +8,12 @@ from scipy import stats
 from study_tasks import protocol, study_task
 
 from refaug.extras.studies.figures.disagreements import (
+    agreement_cost,
     choice_agreement,
     length_difference,
     pair_figures,
     rating_agreement,
+    running_agreement,
 )
 from refaug.extras.studies.figures.means import bot_means, standardised
 from refaug.extras.studies.questions import choice_rows, protocol_questions, rating_rows
@@ -171,6 +173,35 @@ def test_agreement_is_over_items_that_several_people_rate():
     expected = np.mean([(x - y) ** 2 for i, x in enumerate(numbers) for j, y in enumerate(numbers) if i != j])
     assert figure.alpha_interval.value == pytest.approx(1 - (2 / 3) / expected)
     assert figure.kappa_mean == pytest.approx(1 - (2 / 3) / (6 + 8 / 3))
+
+
+def rated_tasks(people, items):
+    return [
+        study_task(f"P-{person}", ("a",), {"quality": (person * item) % 7}, kind="rate-reply", item={"id": f"i{item}"})
+        for person in range(people)
+        for item in range(items)
+    ]
+
+
+def test_agreement_costs_answers_pairs_of_participants_and_the_table():
+    of_pairs = 10 * (300 + 0.2 * 3)
+    assert agreement_cost(rated_tasks(5, 3), protocol("quality")) == 50 * 2 * 15 + of_pairs + 2 * 3 * 5
+    many = agreement_cost(rated_tasks(201, 1), protocol("quality"))  # no pairs are compared beyond 200
+    assert many == 50 * 2 * 201 + 19_900 * (300 + 0.2) + 2 * 201
+    assert agreement_cost([], protocol("quality")) == 0
+
+
+def test_agreement_ends_between_two_pairs_of_participants():
+    looks = []
+
+    def check():
+        looks.append(len(looks))
+        if len(looks) == 4:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        running_agreement(rated_tasks(5, 3), protocol("quality"), check)
+    assert looks == [0, 1, 2, 3]  # before the question, and before each of three pairs
 
 
 def test_agreement_is_over_bots_where_everyone_rates_other_chats():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from functools import partial
 from math import ceil
 from typing import Annotated, Final
 
@@ -15,6 +16,7 @@ from refaug.core.errors import BadInput
 from refaug.core.records import json_form
 from refaug.extras.studies.figures.disagreements import (
     AgreementFigure,
+    agreement_cost,
     disagreements,
     require_possible_decision,
     running_agreement,
@@ -26,14 +28,17 @@ from refaug.extras.studies.records import StudyTask, TaskDecision
 from refaug.extras.studies.report.numbers import StudyAnalysis, study_report
 from refaug.extras.studies.routes.parts import parts_of
 from refaug.extras.studies.routes.studies.study_protocols import StudyId
+from refaug.metrics.costs import require_work
 from refaug.metrics.statistics.power import design_effect, ratings_needed, votes_needed
 from refaug.service.scopes import Scope
 from refaug.service.web.answers import json_response
 from refaug.service.web.connection.body import body_of
-from refaug.service.web.dependencies import acting
+from refaug.service.web.dependencies import Deadline, acting, while_connected
 from refaug.service.web.handling import database_threads
+from refaug.service.web.handling.request_lease import DeadlineProgress
 from refaug.service.web.openapi import route_options
 from refaug.service.web.schemas.common import ResponseModel, StrictModel
+from refaug.service.web.scoring_limits import queue_places
 from refaug.service.web.state import ServiceState, state_of
 
 # ── Bodies and answers ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -182,13 +187,29 @@ async def get_study_report(
     return json_response({"report": report})
 
 
-@router.get("/studies/{id}/agreement", **route_options(Scope.STUDY, StudyAgreementOut, 404))
-async def get_study_agreement(request: Request, id: StudyId) -> Response:
+@router.get("/studies/{id}/agreement", **route_options(Scope.STUDY, StudyAgreementOut, 404, 413))
+async def get_study_agreement(request: Request, id: StudyId, deadline: Deadline) -> Response:
     """How far participants agree so far, by question."""
-    state = state_of(request)
-    study = await database_threads.run_query(lambda: parts_of(state).studies.get(id))
+    return await while_connected(request, study_agreement(state_of(request), id, deadline))
+
+
+async def study_agreement(state: ServiceState, study_id: str, deadline: float) -> Response:
+    """Answer for a study in the queue of long work; TooLarge for more work than one request may be."""
+    study = await database_threads.run_query(lambda: parts_of(state).studies.get(study_id))
     tasks = await database_threads.run_query(lambda: _tasks_of(state, study))
-    figures = await asyncio.to_thread(running_agreement, tasks, study.protocol.fields)
+    units = await asyncio.to_thread(agreement_cost, tasks, study.protocol.fields)
+    require_work(
+        units,
+        state.serve.scoring_s,
+        what=f"agreement over {len(tasks):,} tasks",
+        setting="scoring_s",
+        remedy="export the study, and measure it by command: refaug studies report",
+    )
+    progress = DeadlineProgress(deadline)
+    work = partial(running_agreement, tasks, study.protocol.fields, progress.check)
+    with progress.given_up_on_error():
+        places = queue_places(units, state.serve)
+        figures = await state.batcher.run(work, items=places, deadline=deadline, is_long=True)
     return json_response({"questions": [_agreement_json(figure) for figure in figures]})
 
 

@@ -17,6 +17,7 @@ from refaug.extras.conversations.metrics.components import (
     COMPONENTS,
     Sentiment,
     average_coherence,
+    component_cost,
     component_values,
     cosine,
     count_laughs,
@@ -24,6 +25,7 @@ from refaug.extras.conversations.metrics.components import (
     extrema_coherence,
     greedy_coherence,
     question_score,
+    turn_words,
 )
 from refaug.extras.conversations.metrics.exchanges import AnsweredTurn, Side, human_exchanges, self_play_exchanges
 from refaug.extras.conversations.metrics.sentiment import EMOJIS, Variants, emoji_score, emoji_weights, min_max_slope
@@ -273,3 +275,24 @@ def test_coherence_is_symmetric_and_bounded(left: Floats, right: Floats) -> None
     for similarity in (average_coherence, extrema_coherence, greedy_coherence):
         assert similarity(left, right) == pytest.approx(similarity(right, left), abs=1e-12)
         assert -1 - 1e-12 <= similarity(left, right) <= 1 + 1e-12
+
+
+def test_components_cost_characters_words_squared_and_pairs_of_words() -> None:
+    [exchange] = [AnsweredTurn("one two three", "four five", None)]
+    assert component_cost([exchange]) == pytest.approx(300 + 2 * 22 + 0.08 * (9 + 4) + 0.07 * 6)
+    assert component_cost([exchange, exchange]) == pytest.approx(2 * component_cost([exchange]))
+    assert [turn_words(text) for text in ("", "don't", "日本 語", "hi \U0001f600")] == [0, 3, 3, 7]
+
+
+def test_components_end_between_two_exchanges() -> None:
+    looks = list[int]()
+
+    def check() -> None:
+        looks.append(len(looks))
+        if len(looks) == 5:
+            raise KeyboardInterrupt
+
+    exchanges = [AnsweredTurn("good", "good", "good")] * 3
+    with pytest.raises(KeyboardInterrupt):
+        component_values(exchanges, WordReader(), Variants(), check)
+    assert looks == [0, 1, 2, 3, 4]
