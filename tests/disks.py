@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import sqlite3
 import subprocess
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
+import httpx2
 from safeguards import require
 
 from refaug.core.progress import Silent
@@ -59,6 +62,32 @@ def fill(disk: Path) -> Path:
                 while file.write(b"x" * size) == size:
                     pass
     return filler
+
+
+_PAGE = 4_096
+_MOST_PAGES = 256  # that an act may need; more means that it never goes through
+
+
+def refused_until_it_fits(disk: Path, act: Callable[[], httpx2.Response]) -> tuple[httpx2.Response, list[str]]:
+    """The answer to an act when a full disk has just enough room for it, and the codes of its refusals before.
+
+    The room grows page by page, so that each write of the act is once the one that fails. The log of the database's
+    writes is emptied before: it would take some writes without more room.
+    """
+    with closing(sqlite3.connect(disk / "refaug.db")) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    codes = list[str]()
+    for pages in range(_MOST_PAGES):
+        filler = fill(disk)
+        os.truncate(filler, filler.stat().st_size - pages * _PAGE)
+        answer = act()
+        if answer.status_code < 400:
+            return answer, codes
+        problem = answer.json()
+        assert (problem["status"], bool(problem["detail"]), bool(problem["remedy"])) == (answer.status_code, True, True)
+        assert answer.status_code in (503, 507), answer.text
+        codes.append(problem["code"])
+    raise AssertionError(codes)
 
 
 class Fills(Silent):

@@ -11,6 +11,8 @@ import hashlib
 import logging
 import os
 import pwd
+import threading
+from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -19,7 +21,7 @@ from typing import Any, Final
 import orjson
 from sqlalchemy import Connection, insert, select
 
-from refaug.core.errors import StorageFull, Unavailable
+from refaug.core.errors import RefaugError, StorageFull, Unavailable
 from refaug.service.database.database import Database, time_text
 from refaug.service.database.row_ids import is_row_id, new_row_id
 from refaug.service.database.stored_cells import damaged_database
@@ -28,6 +30,8 @@ from refaug.service.database.tables import AUDIT
 log = logging.getLogger(__name__)
 
 _ROWS_AT_ONCE: Final = 500
+_RETRY_S: Final = 1.0  # between two tries to add rows that wait
+_CLOSE_S: Final = 5.0  # for the last try
 _SUBJECT_CHARS: Final = 500
 _FIRST: Final = datetime(1970, 1, 1, tzinfo=UTC)  # no row is older; texts of years below 1000 do not sort
 ANONYMOUS_NAME: Final = "anonymous"  # of every request where no keys are required
@@ -51,10 +55,12 @@ class AuditEntry:
 
 
 class AuditLog:
-    """The rows in the database."""
+    """The rows in the database, and those that wait for it."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._waiting, self._guard, self._closing = deque[Mapping[str, Any]](), threading.Lock(), threading.Event()
+        self._writer: threading.Thread | None = None
 
     def add(self, actor: str, action: str, subject: str, *, request: str | None = None, **details: Any) -> None:
         """Add a row, in the transaction of this thread where one is open."""
@@ -62,17 +68,51 @@ class AuditLog:
             add_row(connection, actor, action, subject, request=request, **details)
 
     def try_to_add(self, actor: str, action: str, subject: str, *, request: str | None = None, **details: Any) -> bool:
-        """Add a row for what has happened already; while the database cannot take it, it is in the process's log alone.
+        """Add a row for what has happened already; False where it waits until the database can take it.
 
-        Publishing works without the database, and must not be reported as failed.
+        Publishing works without the database, and must not be reported as failed. The row is in the process's log, too,
+        since the process may end before the database is back.
         """
+        row = _row(actor, action, subject, request, details)
         try:
-            self.add(actor, action, subject, request=request, **details)
+            self._add(row)
         except (Unavailable, StorageFull) as error:
             fields = {"actor": actor, "action": action, "subject": subject, "request": request, "why": error.message}
             log.error("not in the audit log", extra=fields)  # noqa: TRY400  the trace says nothing
+            with self._guard:
+                self._waiting.append({**row, "at": time_text()})
+                if self._writer is None:
+                    self._writer = threading.Thread(target=self._add_waiting, name="audit", daemon=True)
+                    self._writer.start()
             return False
         return True
+
+    def _add(self, row: Mapping[str, Any]) -> None:
+        with self._database.writing() as connection:
+            _insert(connection, row)
+
+    def close(self) -> None:
+        """Add the rows that wait, if the database takes them now."""
+        self._closing.set()
+        if self._writer is not None:
+            self._writer.join(_CLOSE_S)
+
+    def _add_waiting(self) -> None:
+        """Add the rows that wait, in their order, until there are none."""
+        while True:
+            is_last_try = self._closing.wait(_RETRY_S)
+            with self._guard:
+                rows = list(self._waiting)
+            for row in rows:
+                try:
+                    self._add(row)
+                except RefaugError:
+                    break
+                self._waiting.popleft()
+            with self._guard:
+                if is_last_try or not self._waiting:
+                    self._writer = None
+                    return
 
     def page(
         self, *, since: datetime | None = None, after: str = "", limit: int = _ROWS_AT_ONCE
@@ -107,20 +147,36 @@ class AuditLog:
 
 
 def add_row(
-    connection: Connection, actor: str, action: str, subject: str, *, request: str | None = None, **details: Any
+    connection: Connection,
+    actor: str,
+    action: str,
+    subject: str,
+    *,
+    request: str | None = None,
+    **details: Any,
 ) -> None:
     """Add a row in a transaction of the caller, together with what it tells of."""
-    Database.advisory_lock(connection, "audit")  # a row is of the row before it
-    last = connection.execute(select(AUDIT.c.id, AUDIT.c.checksum).order_by(AUDIT.c.id.desc()).limit(1)).first()
-    row = {
-        "id": new_row_id(after=last.id if last is not None else ""),
-        "at": time_text(),
+    _insert(connection, _row(actor, action, subject, request, details))
+
+
+def _row(
+    actor: str, action: str, subject: str, request: str | None, details: Mapping[str, Any]
+) -> dict[str, str | None]:
+    """Return the cells of a row that has neither a time nor a place among the others yet."""
+    return {
         "actor": actor,
         "action": action,
         "subject": subject[:_SUBJECT_CHARS],
         "details": orjson.dumps(details).decode(),
         "request": request,
     }
+
+
+def _insert(connection: Connection, cells: Mapping[str, Any]) -> None:
+    """Add a row behind the last one; its time is now, unless it has waited."""
+    Database.advisory_lock(connection, "audit")  # a row is of the row before it
+    last = connection.execute(select(AUDIT.c.id, AUDIT.c.checksum).order_by(AUDIT.c.id.desc()).limit(1)).first()
+    row = {"id": new_row_id(after=last.id if last is not None else ""), "at": time_text(), **cells}
     checksum = _checksum(last.checksum if last is not None else None, row)
     connection.execute(insert(AUDIT).values({**row, "checksum": checksum}))
 

@@ -201,6 +201,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         state.wrong_keys = WrongKeys(serve.wrong_keys, workers=serve.workers)
         state.key_places = KeyPlaces(serve.key_requests)
         state.audit = AuditLog(state.database)
+        stack.push_async_callback(run_in_threadpool, state.audit.close)
         state.bots = BotStore(state.database, state.home)
         state.bases = BaselineCache(places_of(home).indexes)
         limits = judge_limits(serve)

@@ -8,13 +8,16 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta, timezone
 from functools import partial
+from pathlib import Path
 
 import pytest
 from refusals import refusing
+from serving import migrated
 from sqlalchemy import delete, exc, text, update
 
 from refaug.core.artefacts.versions import Change
 from refaug.core.errors import BadInput, RefaugError
+from refaug.core.home import Settings
 from refaug.service.audit import AuditLog, actor_of, user_of_machine
 from refaug.service.database.database import Database
 from refaug.service.database.tables import AUDIT
@@ -65,6 +68,27 @@ def test_a_row_can_neither_be_changed_nor_removed(database: Database) -> None:
         ):
             connection.execute(statement)
     assert rows(database) == [("key ann", "publish", "index chat@1")]
+
+
+def test_rows_that_the_database_cannot_take_wait_for_it_with_their_time(tmp_path: Path) -> None:
+    home = migrated(Settings(home=tmp_path))
+    database = Database.open(home)
+    audit, file, aside = AuditLog(database), tmp_path / "refaug.db", tmp_path / "aside.db"
+    file.rename(aside)
+    before = datetime.now(UTC)
+    assert [
+        audit.try_to_add("key ann", "publish", f"index chat@{number}", request="r1", n=number) for number in range(2)
+    ] == [False, False]
+    after = datetime.now(UTC)
+    aside.rename(file)
+    audit.close()
+    entries = list(audit.entries())
+    database.close()
+    assert [(entry.subject, entry.request, entry.details) for entry in entries] == [
+        ("index chat@0", "r1", {"n": 0}),
+        ("index chat@1", "r1", {"n": 1}),
+    ]
+    assert all(before <= datetime.fromisoformat(entry.at) <= after for entry in entries)
 
 
 def test_writers_at_once_make_one_chain(database: Database) -> None:

@@ -18,7 +18,7 @@ from starlette.responses import Response
 
 from refaug.bots.kinds import parse_bot
 from refaug.bots.replier import BotReply, ReplyRequest, openings_of, timed_replies, with_times
-from refaug.core.errors import RefaugError, Unavailable
+from refaug.core.errors import RefaugError, StorageFull, Unavailable
 from refaug.core.records import Item
 from refaug.extras.studies.participation.tasks.chat_turns import AskedTurn, claim_turns, store_reply
 from refaug.extras.studies.routes.participants.sessions import DONE, Acting
@@ -116,12 +116,12 @@ async def _reply_of(state: ServiceState, turn: AskedTurn) -> BotReply:
 
 
 async def _with_patience(work: Callable[[], T]) -> T:
-    """Run a query, again while the database is away."""
+    """Run a query, again while the database is away or has no room: a bot that was asked is not asked once more."""
     until = time.monotonic() + _STORE_WITHIN_S
     while True:
         try:
             return await database_threads.run_query(work)
-        except Unavailable:
+        except (Unavailable, StorageFull):
             if time.monotonic() >= until:
                 raise
             await asyncio.sleep(_STORE_EVERY_S)
