@@ -83,9 +83,9 @@ def refused_until_it_fits(disk: Path, act: Callable[[], httpx2.Response]) -> tup
         answer = act()
         if answer.status_code < 400:
             return answer, codes
+        assert answer.status_code in (503, 507), answer.text
         problem = answer.json()
         assert (problem["status"], bool(problem["detail"]), bool(problem["remedy"])) == (answer.status_code, True, True)
-        assert answer.status_code in (503, 507), answer.text
         codes.append(problem["code"])
     raise AssertionError(codes)
 
