@@ -4,7 +4,7 @@
 
 Seeds below 2,000 are those of the usual files; from there on it is the turn of `RARER`: indexes of other shapes, with
 another tokenizer, ranges of ruber, and backups; and from 4,000 on of `LEARNED`: networks and judges of the extras,
-conversations, and files of scores.
+conversations, and files of scores; and from 6,000 on of `KEPT`: uploads and evaluations of a server.
 
 Each seed alters one file of a home, or an exported file: bytes, its length, or its content against that of another
 file, in the same version or another one. Then commands and a server over that home are asked for what they answered
@@ -42,6 +42,8 @@ from refaug.indexer.index_folders import Places
 from refaug.service import doctor
 from refaug.service.backup.backing_up import back_up
 from refaug.service.database.database import Database
+from refaug.service.jobs.worker import run_worker
+from refaug.service.server_settings import ServeSettings
 
 SET = "457abb9462c9e021"  # of the golden home
 QUESTION = "Where can I buy a ticket for the bus?"
@@ -148,9 +150,13 @@ LEARNED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "passports/demo": ((), ("passport",)),
     "scores": ((), ("verify", "compare")),
 }
+KEPT: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "uploads": (("upload", "upload_content", "preview"), ()),
+    "evaluations": (("evaluation", "replies", "reply", "json", "csv", "latex"), ()),
+}
 WAYS = ("bytes", "bytes", "run", "numbers", "cut", "longer", "swapped")
 MORE_WAYS = (*WAYS, "bit", "bit", "emptied")
-FIRST_RARER, FIRST_LEARNED = 2_000, 4_000  # the first of their seeds
+FIRST_RARER, FIRST_LEARNED, FIRST_KEPT = 2_000, 4_000, 6_000  # the first of their seeds
 _INTERNAL = RefaugError.exit_code
 
 
@@ -214,6 +220,30 @@ def complete_learned(settings: Settings) -> None:
     (settings.home / "scores" / "scores.json").write_text(scored.out)
 
 
+def complete_kept(settings: Settings) -> None:
+    """Add an upload and its evaluation to a home, and what is asked about them to the requests."""
+    serve = ServeSettings(allowed_hosts="testserver")
+    content = "\n".join(json.dumps({**ITEM, "id": f"i{number}"}) for number in range(20)).encode()
+    with TestClient(web_app(settings.home)) as client:
+        headers = {"content-type": "application/octet-stream"}
+        upload = client.post("/v1/uploads", params={"name": "x.jsonl"}, content=content, headers=headers).json()["id"]
+        order = {"kind": "score", "items": f"upload:{upload}", "metrics": ["bleu", "chrf"], "draws": 10}
+        evaluation = client.post("/v1/evaluations", json=order).json()["id"]
+        assert run_worker(settings, serve, once=True) == 0
+    about, download = f"/v1/evaluations/{evaluation}", f"/v1/evaluations/{evaluation}/download?format="
+    REQUESTS.update(
+        {
+            "upload": ("GET", f"/v1/uploads/{upload}", None),
+            "upload_content": ("GET", f"/v1/uploads/{upload}/content", None),
+            "preview": ("POST", "/v1/uploads/preview", {"items": f"upload:{upload}"}),
+            "evaluation": ("GET", about, None),
+            "replies": ("GET", f"{about}/replies", None),
+            "reply": ("GET", f"{about}/replies/3", None),
+            **{form: ("GET", download + form, None) for form in ("json", "csv", "latex")},
+        }
+    )
+
+
 def files_of(settings: Settings, kinds: Iterable[str]) -> dict[str, list[Path]]:
     """The files that belong to artefacts, by kind."""
     indexes = artefact_stores(settings)["index"]
@@ -254,7 +284,8 @@ def by_server(settings: Settings, names: tuple[str, ...]) -> dict[str, Any]:
             while answer.status_code == 503 and _is_opening(answer.json()):
                 answer = client.request(method, path, json=body)
             if answer.status_code == 200:
-                answers[name] = _without_id(answer.json()) if name != "set" else answer.content.hex()
+                is_json = answer.headers["content-type"] == "application/json"
+                answers[name] = _without_id(answer.json()) if is_json else answer.content.hex()
             else:
                 answers[name] = f"failed: {answer.text}" if answer.json()["code"] == "internal" else "refused"
     return answers
@@ -302,7 +333,7 @@ def restored(settings: Settings) -> dict[str, Any]:
 
 def all_answers(settings: Settings, kind: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """What the server and the commands answer where files of this kind matter."""
-    of_server, of_commands = (ASKED | RARER | LEARNED)[kind]
+    of_server, of_commands = (ASKED | RARER | LEARNED | KEPT)[kind]
     if kind == "exports":
         return {}, imported(settings)
     if kind == "backup":
@@ -366,7 +397,10 @@ def try_all(settings: Settings, seeds: range) -> Iterator[dict[str, Any]]:
     """Alter, ask, and put back, once for each seed."""
     complete(settings)
     kinds = tuple(ASKED)
-    if seeds.start >= FIRST_LEARNED:
+    if seeds.start >= FIRST_KEPT:
+        complete_kept(settings)
+        kinds = tuple(KEPT)
+    elif seeds.start >= FIRST_LEARNED:
         complete_learned(settings)
         kinds = tuple(LEARNED)
     elif seeds.start >= FIRST_RARER:

@@ -404,7 +404,7 @@ def _service_parts(settings: Settings, *, verify: bool) -> Iterator[Finding]:
 def _evaluations(settings: Settings, *, verify: bool) -> Iterator[Finding]:
     """Count uploads and evaluations, and name damaged ones; `verify` reads every file of theirs."""
     from refaug.service.evaluations.evaluation_store import EvaluationStore  # noqa: PLC0415  sqlalchemy
-    from refaug.service.evaluations.uploads import UploadStore  # noqa: PLC0415
+    from refaug.service.evaluations.uploads import DAMAGED, UploadStore  # noqa: PLC0415
 
     serve = ServeSettings()
     stores: dict[str, UploadStore | EvaluationStore] = {
@@ -419,7 +419,7 @@ def _evaluations(settings: Settings, *, verify: bool) -> Iterator[Finding]:
                 what=what,
                 state=FindingState.WRONG,
                 found=trouble,
-                remedy="remove it, or restore the folder from a backup",
+                remedy=DAMAGED,
             )
         if count := store.count():
             summary = f"{count:,}" + (", every hash as the manifests say" if verify and not damaged else "")

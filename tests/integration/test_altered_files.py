@@ -45,6 +45,16 @@ def test_altered_backups_ranges_and_indexes_of_other_shapes_are_never_served() -
     assert problems(2_000, 2_015) == []
 
 
+@pytest.mark.slow
+def test_altered_uploads_and_evaluations_are_never_served() -> None:
+    assert problems(6_000, 6_030) == []
+
+
+@pytest.mark.faults
+def test_400_altered_uploads_and_evaluations_are_never_served() -> None:
+    assert problems(6_000, 6_400) == []
+
+
 @pytest.mark.faults
 @pytest.mark.skipif(not all(map(has_extra, ("judges", "conversations"))), reason="an extra was removed")
 @pytest.mark.parametrize("first", range(4_000, 4_400, 200))

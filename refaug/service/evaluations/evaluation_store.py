@@ -37,7 +37,7 @@ from refaug.scoring.score_views.score_view import ScoreView, open_view
 from refaug.service.database.database import Database, time_text
 from refaug.service.database.row_ids import is_row_id
 from refaug.service.evaluations.notes import NoteStore
-from refaug.service.evaluations.uploads import ExpiringFolders, UploadStore, names_in, size_of
+from refaug.service.evaluations.uploads import ExpiringFolders, UploadStore, names_in, size_of, unaltered
 from refaug.service.server_settings import MIB, ServeSettings
 
 log = logging.getLogger(__name__)
@@ -164,9 +164,13 @@ class EvaluationStore(ExpiringFolders[StoredEvaluation]):
         return stored
 
     def path(self, evaluation_id: str, file: str) -> Path:
-        """Return a file of an evaluation, one of those that this module names; NotFound where there is none."""
-        self.get(evaluation_id)
-        path = self._folder / evaluation_id / file
+        """Return a file of an evaluation, one of those that this module names; NotFound where there is none.
+
+        Corrupt where a file of the evaluation is not as its manifest says.
+        """
+        hashes, path = self.get(evaluation_id).hashes, self._folder / evaluation_id / file
+        for name, sha256 in hashes.items():
+            unaltered(path.with_name(name), sha256)
         if not path.is_file():
             raise NotFound(f"evaluation {evaluation_id} has no {file}", remedy="ask for another form")
         return path

@@ -19,7 +19,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Generic, Protocol, Self, TypeVar
 
-from refaug.core.errors import BadInput, NotFound, RefaugError, StorageFull, TooLarge, UnknownFormat, Usage
+from refaug.core.errors import BadInput, Corrupt, NotFound, RefaugError, StorageFull, TooLarge, UnknownFormat, Usage
 from refaug.core.files import (
     make_folder,
     read_json,
@@ -31,6 +31,7 @@ from refaug.core.files import (
     write_json,
 )
 from refaug.core.home import Settings
+from refaug.core.memory import BoundedCache
 from refaug.core.processes.live_file import LiveFile
 from refaug.service.database.database import time_text
 from refaug.service.database.row_ids import is_row_id, new_row_id
@@ -42,6 +43,7 @@ PREFIX: Final = "upload:"  # of an upload where an order names files
 MAX_NAME_CHARS: Final = 200
 MAX_UPLOADS: Final = 10_000
 MANIFEST: Final = "upload.json"
+DAMAGED: Final = "remove it, or restore the folder from a backup"
 _PART: Final = ".part"
 _LIVE: Final = ".live"
 _CHECKED_BYTES: Final = 32 * MIB  # between two looks at how much all uploads take
@@ -312,6 +314,10 @@ class UploadStore(ExpiringFolders[Upload]):
         upload = self.get(upload_id)
         return self._folder / upload_id / f"content{_ending(upload.name, UploadFormat(upload.format))}"
 
+    def unaltered_path(self, upload_id: str) -> Path:
+        """Return the file of an upload as it came; NotFound where there is none, Corrupt where it is altered."""
+        return unaltered(self.path(upload_id), self.get(upload_id).sha256)
+
     def altered_files(self) -> list[str]:
         """Return a sentence for each file that is not as its manifest says; this reads all."""
         files = [(self.path(upload.id), upload.sha256) for upload in self.all()]
@@ -353,6 +359,28 @@ def size_of(folder: Path) -> int:
             with suppress(FileNotFoundError):
                 total += os.stat(os.path.join(parent, name)).st_size  # noqa: PTH116, PTH118  of many files
     return total
+
+
+_UNALTERED: Final = BoundedCache[tuple[str, ...], str](10_000)
+
+
+def unaltered(path: Path, sha256: str) -> Path:
+    """Return the path of a file that is as its manifest says; Corrupt where it is not, NotFound with its folder gone.
+
+    A file is read once, and again after its size, its time of change or its inode is another.
+    """
+    try:
+        facts = path.stat()
+        seen = (str(path), sha256, f"{facts.st_ino}/{facts.st_size}/{facts.st_mtime_ns}")
+        if _UNALTERED.get(seen) is None:
+            if sha256_of(path) != sha256:
+                raise Corrupt(f"{path} is not as its manifest says", remedy=DAMAGED)
+            _UNALTERED.put(seen, sha256)
+    except FileNotFoundError:
+        if path.parent.is_dir():
+            raise Corrupt(f"{path} is gone", remedy=DAMAGED) from None
+        raise NotFound(f"{path.parent.name} was removed meanwhile", remedy="send the file again") from None
+    return path
 
 
 def upload_in(text: str) -> str | None:

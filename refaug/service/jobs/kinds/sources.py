@@ -25,7 +25,7 @@ def require_source(text: str, home: Settings, serve: ServeSettings) -> Path:
     a folder is checked as well, so that no link in it leads outside. `upload:ID` is an uploaded file.
     """
     if (upload_id := upload_in(text)) is not None:
-        return UploadStore(home, serve).path(upload_id)
+        return UploadStore(home, serve).unaltered_path(upload_id)
     inbox = home.home / "inbox"
     roots = [root.resolve() for root in (inbox, *map(Path, filter(None, serve.sources.split(":"))))]
     if not text.strip() or "\0" in text:

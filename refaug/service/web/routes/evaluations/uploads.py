@@ -262,7 +262,7 @@ def download_upload(request: Request, id: UploadId) -> Response:
     upload = visible_upload(request, id)
     # The name is from outside: browsers get a fixed one, and never show the content as a page of this site.
     headers = {"Content-Disposition": f'attachment; filename="upload-{upload.id}"'}
-    return FileResponse(state_of(request).uploads.path(id), media_type=BYTES, headers=headers)
+    return FileResponse(state_of(request).uploads.unaltered_path(id), media_type=BYTES, headers=headers)
 
 
 @router.delete("/uploads/{id}", **route_options(Scope.SCORE, UploadOut, 404))
