@@ -20,6 +20,7 @@ from typing import Any, Final
 
 import orjson
 from sqlalchemy import Connection, insert, select
+from sqlalchemy.exc import SQLAlchemyError
 
 from refaug.core.errors import RefaugError, StorageFull, Unavailable
 from refaug.service.database.database import Database, time_text
@@ -74,18 +75,22 @@ class AuditLog:
         since the process may end before the database is back.
         """
         row = _row(actor, action, subject, request, details)
-        try:
-            self._add(row)
-        except (Unavailable, StorageFull) as error:
-            fields = {"actor": actor, "action": action, "subject": subject, "request": request, "why": error.message}
-            log.error("not in the audit log", extra=fields)  # noqa: TRY400  the trace says nothing
-            with self._guard:
-                self._waiting.append({**row, "at": time_text()})
-                if self._writer is None:
-                    self._writer = threading.Thread(target=self._add_waiting, name="audit", daemon=True)
-                    self._writer.start()
-            return False
-        return True
+        why = "earlier rows wait"
+        if not self._waiting:
+            try:
+                self._add(row)
+            except (Unavailable, StorageFull) as error:
+                why = error.message
+            else:
+                return True
+        fields = {"actor": actor, "action": action, "subject": subject, "request": request, "why": why}
+        log.error("not in the audit log", extra=fields)
+        with self._guard:
+            self._waiting.append({**row, "at": time_text()})
+            if self._writer is None:
+                self._writer = threading.Thread(target=self._add_waiting, name="audit", daemon=True)
+                self._writer.start()
+        return False
 
     def _add(self, row: Mapping[str, Any]) -> None:
         with self._database.writing() as connection:
@@ -94,21 +99,21 @@ class AuditLog:
     def close(self) -> None:
         """Add the rows that wait, if the database takes them now."""
         self._closing.set()
-        if self._writer is not None:
-            self._writer.join(_CLOSE_S)
+        if (writer := self._writer) is not None:
+            writer.join(_CLOSE_S)
 
     def _add_waiting(self) -> None:
         """Add the rows that wait, in their order, until there are none."""
         while True:
             is_last_try = self._closing.wait(_RETRY_S)
-            with self._guard:
-                rows = list(self._waiting)
-            for row in rows:
-                try:
-                    self._add(row)
-                except RefaugError:
-                    break
-                self._waiting.popleft()
+            try:
+                while self._waiting:
+                    self._add(self._waiting[0])
+                    self._waiting.popleft()
+            except RefaugError:
+                pass  # the database has said it in the log
+            except SQLAlchemyError:
+                log.exception("an audit row is refused", extra={"row": self._waiting.popleft()})
             with self._guard:
                 if is_last_try or not self._waiting:
                     self._writer = None

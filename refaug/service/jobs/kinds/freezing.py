@@ -18,7 +18,7 @@ from refaug.scoring.reference_sets.set_store import FreezeResult
 from refaug.scoring.score_files.freezing import freeze_file
 from refaug.service.jobs.clusters import allowed_cluster
 from refaug.service.jobs.kinds.job_context import JobContext, as_json, jobs_folder
-from refaug.service.jobs.kinds.sources import require_source
+from refaug.service.jobs.kinds.sources import named_file
 
 _NAME: Final = re.compile(r"items-[0-9a-f]{32}")
 _MAX_SHOWN: Final = 100  # bad items to list; the others are counted
@@ -50,7 +50,7 @@ def freeze_job(order: FreezeSet, context: JobContext) -> Mapping[str, Any]:
 
 def _source(order: FreezeSet, context: JobContext) -> Path:
     if not order.are_posted:
-        return require_source(order.items, context.home, context.serve)
+        return named_file(order.items, context.home, context.serve).path
     path = _path(context.home, order.items)
     if not path.exists():
         raise NoSource(f"{order.items}: these items are not here any more", remedy="send them again")

@@ -25,7 +25,7 @@ def require_source(text: str, home: Settings, serve: ServeSettings) -> Path:
     a folder is checked as well, so that no link in it leads outside. `upload:ID` is an uploaded file.
     """
     if (upload_id := upload_in(text)) is not None:
-        return UploadStore(home, serve).unaltered_path(upload_id)
+        return UploadStore(home, serve).path(upload_id)
     inbox = home.home / "inbox"
     roots = [root.resolve() for root in (inbox, *map(Path, filter(None, serve.sources.split(":"))))]
     if not text.strip() or "\0" in text:
@@ -48,10 +48,14 @@ def require_source(text: str, home: Settings, serve: ServeSettings) -> Path:
 
 
 def named_file(text: str, home: Settings, serve: ServeSettings) -> InputFile:
-    """Return a source as `require_source` does, with the name that messages have: that of the upload, or as given."""
-    path = require_source(text, home, serve)
-    upload_id = upload_in(text)
-    return InputFile(path=path, name=text if upload_id is None else UploadStore(home, serve).get(upload_id).name)
+    """Return a source to be read, with the name that messages have: that of the upload, or as given.
+
+    Corrupt for an upload that was altered: it is read once to be compared with its hash.
+    """
+    if (upload_id := upload_in(text)) is None:
+        return InputFile(path=require_source(text, home, serve), name=text)
+    uploads = UploadStore(home, serve)
+    return InputFile(path=uploads.unaltered_path(upload_id), name=uploads.get(upload_id).name)
 
 
 def item_files(order: ItemSources, home: Settings, serve: ServeSettings) -> ItemFiles:
