@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import combinations, product
 from statistics import fmean
 from typing import Any, Final
 
@@ -186,14 +186,26 @@ _CELL: Final = 2.0
 
 
 def agreement_cost(tasks: Iterable[StudyTask], protocol: Mapping[str, Any]) -> float:
-    """Return an upper bound of the units of `running_agreement`, by the numbers of tasks, things and participants."""
+    """Return an upper bound of the units of `running_agreement`, by the numbers of tasks, things and participants.
+
+    Things are units with each bot and pair of bots, and without units these alone.
+    """
     counted = main_tasks(tasks)
     people = len({task.participant for task in counted})
-    things = len({(_unit(task) or task.task, bot.bot) for task in counted for bot in task.bots})
-    columns = min(people, _MOST_PAIRS)
-    pairs = columns * (columns - 1) // 2
-    of_question = _ANSWER * 2 * len(counted) + pairs * (_KAPPA[0] + _KAPPA[1] * things) + _CELL * things * people
-    return len(protocol_questions(protocol, counted)) * of_question
+    has_units = any(_unit(task) is not None for task in counted)
+    things = len({
+        (has_units and (_unit(task) or task.task), *sorted({first.bot, second.bot}))
+        for task in counted
+        for first, second in product(task.bots, repeat=2)
+    })  # fmt: skip
+    questions = protocol_questions(protocol, counted)
+    ratings = mean_rows(list(rating_rows(counted, questions))).values()
+    raters = [len({row.participant for row in rows}) for rows in ratings]
+    choices = sum(question.type is AnswerType.PAIR for question in questions)
+    compared = [*(n if n <= _MOST_PAIRS else 0 for n in raters), *[min(people, _MOST_PAIRS)] * choices]
+    pairs = sum(n * (n - 1) // 2 for n in compared)
+    each = _ANSWER * 2 * len(counted) + _CELL * things * people
+    return each * len(compared) + pairs * (_KAPPA[0] + _KAPPA[1] * things)
 
 
 def running_agreement(

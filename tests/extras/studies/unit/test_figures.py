@@ -187,8 +187,17 @@ def test_agreement_costs_answers_pairs_of_participants_and_the_table():
     of_pairs = 10 * (300 + 0.2 * 3)
     assert agreement_cost(rated_tasks(5, 3), protocol("quality")) == 50 * 2 * 15 + of_pairs + 2 * 3 * 5
     many = agreement_cost(rated_tasks(201, 1), protocol("quality"))  # no pairs are compared beyond 200
-    assert many == 50 * 2 * 201 + 19_900 * (300 + 0.2) + 2 * 201
+    assert many == 50 * 2 * 201 + 2 * 201
+    few = [study_task(f"P-{n}", answers={"quality": 4} | ({"rare": 4} if n < 5 else {})) for n in range(201)]
+    assert agreement_cost(few, protocol("quality", "rare")) == 2 * (50 * 2 * 201 + 2 * 201) + 10 * (300 + 0.2)
     assert agreement_cost([], protocol("quality")) == 0
+
+
+def test_agreement_on_chats_costs_a_row_of_each_bot_and_on_choices_the_first_pairs_of_participants():
+    chats = [study_task(f"P-{person}", (bot,), {"quality": 4}) for person in range(3) for bot in ("a", "b") * 2]
+    assert agreement_cost(chats, protocol("quality")) == 50 * 2 * 12 + 3 * (300 + 0.2 * 2) + 2 * 2 * 3
+    choices = [study_task(f"P-{person}", ("a", "b"), {"better": "tie"}) for person in range(201)]
+    assert agreement_cost(choices, protocol(PAIR)) == 50 * 2 * 201 + 19_900 * (300 + 0.2 * 3) + 2 * 3 * 201
 
 
 def test_agreement_ends_between_two_pairs_of_participants():
