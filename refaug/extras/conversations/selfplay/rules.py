@@ -57,7 +57,7 @@ class SelfPlayRules(Options):
     @property
     def reply_units(self) -> float:
         """The units of a reply at most (refaug.metrics.costs): the turns that a bot sees are read, and one is found."""
-        return _REPLY_UNITS + _CHARACTER_UNITS * MAX_CHARACTERS * self.context
+        return _REPLY_UNITS + _CHARACTER_UNITS * MAX_CHARACTERS * min(self.context, self.turns + 1)
 
     def seen(self, turns: Sequence[str]) -> tuple[str, ...]:
         """Return the turns that a bot sees, the last of which it replies to."""

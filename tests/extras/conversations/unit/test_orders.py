@@ -62,6 +62,8 @@ def test_a_self_play_costs_its_replies_as_if_all_were_as_long_as_they_may_be() -
     assert (order.replies, order.cost()) == (24, 24 * (2_500 + 0.4 * 20_000 * 5))
     short = parse_order({**order.as_order(), "context": 1})
     assert short.cost() == 24 * (2_500 + 0.4 * 20_000)
+    long = parse_order({**order.as_order(), "context": 1_000})  # more than a conversation has with its start
+    assert long.cost() == order.cost()
 
 
 def test_a_self_play_of_more_work_than_the_limit_is_refused_with_what_would_be_accepted(tmp_path: Path) -> None:
