@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -281,11 +282,10 @@ class HybridScores:
 
     def bots(self) -> list[Mapping[str, Any]]:
         """Return the mean score of each bot, best first, with the mean that people gave it where it was rated."""
-        rows = []
-        for bot in dict.fromkeys(talk.bot for talk in self.conversations):
-            own = [
-                score for talk, score in zip(self.conversations, self.scores.tolist(), strict=True) if talk.bot == bot
-            ]
+        rows, scores_of = [], defaultdict[str, list[float]](list)
+        for talk, score in zip(self.conversations, self.scores.tolist(), strict=True):
+            scores_of[talk.bot].append(score)
+        for bot, own in scores_of.items():
             spread = float(np.std(own, ddof=1) / np.sqrt(len(own))) if len(own) > 1 else None
             rows.append(
                 {

@@ -16,6 +16,7 @@ product. A component that a conversation lacks counts as the mean, in a fit and 
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, Self
@@ -320,9 +321,9 @@ class HybridWeights:
         `centre` replaces the means of the fitted conversations, such as by those of self-play, whose level is another.
         """
         origin = None if self.intercept == "fold" else self.centre if centre is None else centre
-        scores = np.empty(len(features))
-        labels = np.array(bots)
-        for bot in dict.fromkeys(bots):
-            is_bot = labels == bot
-            scores[is_bot] = self.without.get(bot, self.all_bots).scores(features[is_bot], origin)
+        scores, rows_of = np.empty(len(features)), defaultdict[str, list[int]](list)
+        for row, bot in enumerate(bots):
+            rows_of[bot].append(row)
+        for bot, rows in rows_of.items():
+            scores[rows] = self.without.get(bot, self.all_bots).scores(features[rows], origin)
         return scores

@@ -27,6 +27,9 @@ from refaug.extras.conversations.hybrid_metric.fit import (
     leave_one_bot_out,
     predict_conversations,
 )
+from refaug.extras.conversations.hybrids import HybridScores
+from refaug.extras.conversations.reading import Conversation
+from refaug.metrics.signature import Signature
 
 Floats = NDArray[np.float64]
 LAMBDAS = np.array([0.35, -0.25, 0.15, 0.0])
@@ -40,6 +43,36 @@ def study(seed: int, *, bots: int = 12, each: int = 47, noise: float = 1.0) -> t
     features = random.normal(size=(len(numbers), len(LAMBDAS))) + random.normal(scale=0.7, size=(bots, 4))[numbers]
     ratings = 3.0 + features @ LAMBDAS + random.normal(scale=noise, size=len(numbers))
     return features, ratings, numbers
+
+
+class ComparedName(str):
+    """The name of a bot that counts how often it is compared."""
+
+    comparisons = 0
+    __slots__ = ()
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        ComparedName.comparisons += 1
+        return str.__eq__(self, other)
+
+
+def test_means_of_many_bots_compare_no_bot_with_all_others() -> None:
+    talks = [Conversation(id=f"c{n}", bot=ComparedName(f"b{n // 2}"), turns=()) for n in range(1_000)]
+    scored = HybridScores(
+        hybrid="h",
+        signature=Signature(metric="mh", settings={}),
+        conversations=talks,
+        scores=np.arange(1_000.0),
+        trained_on=(),
+        missing={},
+        left_out=frozenset(),
+        rated={},
+    )
+    rows = scored.bots()
+    assert [(row["bot"], row["mean"]) for row in rows[:2]] == [("b499", 998.5), ("b498", 996.5)]
+    assert [(row["conversations"], row["standard_error"]) for row in rows] == [(2, pytest.approx(0.5))] * 500
+    assert ComparedName.comparisons < 2_000
 
 
 @pytest.mark.parametrize("intercept", ["common", "fold"])
