@@ -72,9 +72,13 @@ class Conversation:
             return self_play_exchanges(self.texts(Side.BOT))
         return human_exchanges(self.turns)
 
+    def joined(self) -> list[tuple[Side, str]]:
+        """Return the turns, those of one side in a row as one; a bot that talks to itself has each by itself."""
+        return list(self.turns) if self.is_alone else joined_turns(self.turns)
+
     def replies(self) -> list[ContextReply]:
         """Return the bot's replies that have something before them; turns of one side in a row are one turn."""
-        turns = list(self.turns) if self.is_alone else joined_turns(self.turns)
+        turns = self.joined()
         texts = [*self.start, *(text for _, text in turns)]
         sides = [*([Side.PERSON] * len(self.start)), *(side for side, _ in turns)]
         return [

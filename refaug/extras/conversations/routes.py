@@ -12,13 +12,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from refaug.core.errors import Conflict, TooLarge
-from refaug.extras.conversations.hybrids import (
-    HybridScores,
-    StoredHybrid,
-    encoders_of,
-    open_hybrid,
-    score_conversations,
-)
+from refaug.extras.conversations.hybrids import StoredHybrid, encoders_of, open_hybrid, score_conversations
 from refaug.extras.conversations.metrics.components import MOST_TURN_WORDS, component_cost, turn_words
 from refaug.extras.conversations.reading import BadConversation, Conversation, usable_conversation
 from refaug.extras.conversations.selfplay.stored import CONVERSATIONS, open_self_play
@@ -163,17 +157,12 @@ class HybridScoring:
             stored, talks, bad = await run_in_threadpool(self.read)
             units = await run_in_threadpool(conversation_units, talks)
             require_units({f"hybrid {self.name}": units}, self.state.serve)
-            scores = await self.state.batcher.run(
-                partial(self.score, stored, talks),
+            content = await self.state.batcher.run(
+                partial(self.score, stored, talks, bad),
                 items=queue_places(units, self.state.serve),
                 deadline=self.deadline,
                 is_long=True,
             )
-        content = {
-            **scores.as_json(),
-            "problems": list(map(_problem, bad)),
-            "warnings": [self.state.without_paths(text) for text in self.progress.warnings],
-        }
         return await large_json_response(lambda: content, items=len(content["conversations"]))
 
     def read(self) -> tuple[StoredHybrid, list[Conversation], list[BadConversation]]:
@@ -189,15 +178,22 @@ class HybridScoring:
         _require_short(talks)
         return stored, talks, bad
 
-    def score(self, stored: StoredHybrid, talks: Sequence[Conversation]) -> HybridScores:
-        """Score the conversations, in a thread."""
+    def score(
+        self, stored: StoredHybrid, talks: Sequence[Conversation], bad: Sequence[BadConversation]
+    ) -> dict[str, Any]:
+        """Score the conversations, in a thread, and return what is answered."""
         encoders = encoders_of(stored, None, None, None)
-        return score_conversations(self.state.home, stored, talks, encoders, self.progress, threads=1)
+        scores = score_conversations(self.state.home, stored, talks, encoders, self.progress, threads=1)
+        return {
+            **scores.as_json(),
+            "problems": list(map(_problem, bad)),
+            "warnings": [self.state.without_paths(text) for text in self.progress.warnings],
+        }
 
 
 def conversation_units(talks: Sequence[Conversation]) -> float:
     """Return an upper bound of the units of scoring conversations, by the lengths of their texts."""
-    return sum(component_cost(talk.exchanges()) for talk in talks)
+    return sum(component_cost([text for _, text in talk.joined()]) for talk in talks)
 
 
 def _require_light(stored: StoredHybrid) -> None:
@@ -255,7 +251,7 @@ def _require_few(state: ServiceState, talks: Sequence[Conversation]) -> None:
 def _require_short(talks: Sequence[Conversation]) -> None:
     """Raise TooLarge for a text that takes too long by itself; turns of one side in a row are one."""
     for talk in talks:
-        words = max((max(turn_words(each.utterance), turn_words(each.reply)) for each in talk.exchanges()), default=0)
+        words = max(turn_words(text) for _, text in talk.joined())
         if words > MOST_TURN_WORDS:
             raise TooLarge(
                 f"a turn of conversation {talk.id[:80]} has {words:,} words (an emoji counts as six), and one of a "

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from refaug.core.text.tokenizer_base import WordTokenizer
 from refaug.extras.conversations.metrics.exchanges import AnsweredTurn
 from refaug.extras.conversations.metrics.sentiment import Greedy, Laughter, Questions, Variants, min_max_slope
-from refaug.metrics.costs import word_count
 
 MOST_LAUGHS: Final = 4
 MOST_WORDS: Final = 30
@@ -145,27 +148,35 @@ class ConversationReader(Protocol):
         """Return the vectors of the known words of a text, (words, dimensions)."""
 
 
-_EXCHANGE: Final = 300.0  # units of an exchange, and of its characters, its texts and its pairs of words
+_TURN: Final = 300.0  # units of a turn, and of its characters, its words and its pairs of words with the next turn's
 _CHARACTER: Final = 2.0
 _WORD_SQUARE: Final = 0.08  # VADER looks words up in lists of all of them
 _WORD_PAIR: Final = 0.07
-MOST_TURN_WORDS: Final = 5_000  # of a text that a request may have: VADER takes two seconds for them, in one piece
+# Of a text that a request may have: VADER takes two seconds for them, in one piece, and the cosines of two such texts
+# take 200 MB, whatever reads sentiment.
+MOST_TURN_WORDS: Final = 5_000
+_EMOJI_WORDS: Final = 6  # of the longest name that VADER puts for one
+_OTHER_EMOJIS: Final = "‼⁉〰〽ℹ"  # of VADER's, that Unicode does not call symbols
 
 
 def turn_words(text: str) -> int:
-    """Return how many words a text has at most for a reader of sentiment, which puts up to six for an emoji."""
-    emojis = 0 if text.isascii() else sum(not (character.isascii() or character.isalnum()) for character in text)
-    return word_count(text) + 5 * emojis
+    """Return how many words a text has at most: of word vectors, or of VADER, which has a name for each emoji."""
+    emojis = 0 if text.isascii() else sum(count for sign, count in Counter(text).items() if _may_be_emoji(sign))
+    return max(len(WordTokenizer().tokenize(text)), len(text.split()) + _EMOJI_WORDS * emojis)
 
 
-def component_cost(exchanges: Sequence[AnsweredTurn]) -> float:
-    """Return an upper bound of the work of the components of a conversation, in units (refaug.metrics.costs)."""
-    units = 0.0
-    for exchange in exchanges:
-        utterance, reply = turn_words(exchange.utterance), turn_words(exchange.reply)
-        units += _EXCHANGE + _CHARACTER * (len(exchange.utterance) + len(exchange.reply))
-        units += _WORD_SQUARE * (utterance**2 + reply**2) + _WORD_PAIR * utterance * reply
-    return units
+def _may_be_emoji(sign: str) -> bool:
+    return not sign.isascii() and (unicodedata.category(sign).startswith("S") or sign in _OTHER_EMOJIS)
+
+
+def component_cost(turns: Sequence[str]) -> float:
+    """Return an upper bound of the work of the components of a conversation, in units (refaug.metrics.costs).
+
+    `turns` are joined by side. The first and the last count like the others: they may be an answer to a reply.
+    """
+    words = list(map(turn_words, turns))
+    of_turns = sum(_TURN + _CHARACTER * len(text) for text in turns)
+    return of_turns + _WORD_SQUARE * sum(n * n for n in words) + _WORD_PAIR * sum(m * n for m, n in pairwise(words))
 
 
 def component_values(
@@ -176,7 +187,7 @@ def component_values(
 ) -> dict[str, float]:
     """Return each component of a conversation, in the order of `COMPONENTS`; NaN where it is defined nowhere.
 
-    `check` is called before each exchange, and ends the work by raising.
+    `check` is called before each component of an exchange, and ends the work by raising.
     """
     of_turn: Mapping[str, Callable[[AnsweredTurn], float]] = {
         "sentiment": lambda exchange: _score(exchange.utterance, reader),
@@ -191,13 +202,13 @@ def component_values(
         "words": lambda exchange: _of_answer(exchange, count_words),
     }
 
-    def of_exchanges(function: Callable[[AnsweredTurn], float]) -> Iterator[float]:
-        for exchange in exchanges:
+    columns: dict[str, list[float]] = {name: [] for name in of_turn}
+    for exchange in exchanges:  # all components of one, while the reader has its texts at hand
+        for name, function in of_turn.items():
             check()
-            yield function(exchange)
-
-    values = {name: _mean(list(of_exchanges(function))) for name, function in of_turn.items()}
-    scores = [_score(exchange.utterance, reader) for exchange in exchanges]
+            columns[name].append(function(exchange))
+    values = {name: _mean(column) for name, column in columns.items()}
+    scores = columns["sentiment"]
     has_words = not all(map(math.isnan, scores))
     values["sentiment-min-max"] = min_max_slope(scores, variants.slope) if has_words else math.nan
     return {name: values[name] for name in COMPONENTS}

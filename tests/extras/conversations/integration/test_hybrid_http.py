@@ -146,15 +146,17 @@ def test_scores_wait_in_the_queue_of_long_work_and_end_with_their_client(words: 
     app: Any = client.app
     state, body = app.state.refaug, HybridScoresIn(conversations=TALKS)
     scoring = HybridScoring(state, "mine", body, time.monotonic() + 600)
-    stored, talks, _ = scoring.read()
+    stored, talks, bad = scoring.read()
+    answer = client.post("/v1/hybrids/mine/scores", json={"conversations": TALKS}).json()
+    assert {**scoring.score(stored, talks, bad), "request_id": answer["request_id"]} == answer  # made in one thread
     units = conversation_units(talks)
     left = asyncio.run(left_in_line(state.batcher, scoring.answer))
     assert left == LeftInLine(places=ceil(units / UNITS_PER_ITEM), short="short", error=ClientGone, waiting=0)
     with pytest.raises(Interrupted):
-        scoring.score(stored, talks)
+        scoring.score(stored, talks, bad)
     late = HybridScoring(state, "mine", body, 0.0)
     with pytest.raises(Expired):
-        late.score(stored, talks)
+        late.score(stored, talks, bad)
     expired = client.post("/v1/hybrids/mine/scores", json={"conversations": TALKS}, headers={"X-Timeout-S": "1e-9"})
     assert (expired.status_code, expired.json()["code"]) == (503, "expired")
 
@@ -163,18 +165,32 @@ def test_conversations_that_may_take_too_long_are_refused_with_limit_and_figure(
     words: Home, client: TestClient
 ) -> None:
     assert run_job(words, client)["state"] == "done"
+    short = [{"role": "user", "text": "Hi"}, {"role": "bot", "text": "yes"}]
     long = {"bot": "b", "turns": [{"role": "user", "text": "hi " * 5_001}, {"role": "bot", "text": "yes"}]}
     emojis = {"bot": "b", "turns": [{"role": "user", "text": "Hi"}, {"role": "bot", "text": "\U0001f600" * 834}]}
     joined = {"bot": "b", "turns": [*[{"role": "user", "text": "hi " * 2_501}] * 2, {"role": "bot", "text": "yes"}]}
-    for talk, count in ((long, "5,001"), (emojis, "5,004"), (joined, "5,002")):
+    last = {"bot": "b", "turns": [*short, {"role": "user", "text": "hi " * 200_000}]}
+    opening = {"bot": "b", "turns": [{"role": "bot", "text": "hi " * 200_000}, *short]}
+    for talk, count in (
+        (long, "5,001"),
+        (emojis, "5,005"),
+        (joined, "5,002"),
+        (last, "200,000"),
+        (opening, "200,000"),
+    ):
         refused = client.post("/v1/hybrids/mine/scores", json={"conversations": [talk]})
         assert (refused.status_code, refused.json()["code"]) == (413, "too_large")
         assert all(fact in refused.json()["detail"] for fact in (count, "5,000"))
+    hindi = {
+        "bot": "b",
+        "turns": [{"role": "user", "text": "नमस्ते दुनिया " * 500}, {"role": "bot", "text": "да" * 5_001}],
+    }
+    assert client.post("/v1/hybrids/mine/scores", json={"conversations": [hindi]}).status_code == 200
     turns = [{"role": role, "text": "hi " * 4_000} for role in ("user", "bot") * 2]
     with client_of(Settings(home=words.path), ready=False, scoring_s=5) as strict:
         refused = strict.post("/v1/hybrids/mine/scores", json={"conversations": [{"bot": "b", "turns": turns}]})
     assert (refused.status_code, refused.json()["code"]) == (413, "too_large")
-    assert all(fact in refused.json()["detail"] for fact in ("7 s", "hybrid mine", "5 s"))
+    assert all(fact in refused.json()["detail"] for fact in ("9 s", "hybrid mine", "5 s"))
 
 
 def test_an_order_of_self_play_beyond_the_limit_is_neither_queued_nor_scheduled(words: Home) -> None:

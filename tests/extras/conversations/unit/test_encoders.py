@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
 from encoders import SPECIAL, WORDS, TinyEncoder, write_tokenizer
+from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 from refusals import refusing
 
@@ -88,6 +90,23 @@ def test_deepmoji_goes_the_published_way(tmp_path: Path) -> None:
     cosine = float(user @ bot / np.linalg.norm(user) / np.linalg.norm(bot))
     assert values["sentiment-coherence"] == pytest.approx(cosine, abs=1e-3)
     assert values["sentiment-transition"] == pytest.approx(float((answer - user) @ emoji_weights()), abs=1e-3)
+
+
+class CountedVectors(WordVectors):
+    """Vectors that count how often the words of a text are looked up."""
+
+    looks = 0
+
+    def rows_of(self, words: Sequence[str]) -> NDArray[np.int64]:
+        self.looks += 1
+        return super().rows_of(words)
+
+
+def test_the_words_of_each_turn_are_read_once_in_a_long_conversation() -> None:
+    vectors = CountedVectors(["tea"], np.ones((1, 2), np.float32))
+    turns = [((Side.PERSON, Side.BOT)[place % 2], f"tea {place}") for place in range(100)]
+    component_values(human_exchanges(turns), VectorReader(vectors, None), Variants())
+    assert vectors.looks == 100
 
 
 def test_a_model_that_is_no_deepmoji_is_refused(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
 
 from refaug.extras.conversations.metrics.components import (
     COMPONENTS,
@@ -278,10 +279,33 @@ def test_coherence_is_symmetric_and_bounded(left: Floats, right: Floats) -> None
 
 
 def test_components_cost_characters_words_squared_and_pairs_of_words() -> None:
-    [exchange] = [AnsweredTurn("one two three", "four five", None)]
-    assert component_cost([exchange]) == pytest.approx(300 + 2 * 22 + 0.08 * (9 + 4) + 0.07 * 6)
-    assert component_cost([exchange, exchange]) == pytest.approx(2 * component_cost([exchange]))
-    assert [turn_words(text) for text in ("", "don't", "日本 語", "hi \U0001f600")] == [0, 3, 3, 7]
+    turns = ["one two three", "four five", "six"]
+    assert component_cost(turns) == pytest.approx(3 * 300 + 2 * 25 + 0.08 * (9 + 4 + 1) + 0.07 * (6 + 2))
+    assert component_cost([]) == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", 0),
+        ("don't", 1),
+        ("a,b_c", 5),
+        ("नमस्ते दुनिया", 2),
+        ("привет, мир", 3),
+        ("日本 語", 2),
+        ("hi \U0001f600", 8),
+        ("‼ℹ", 13),
+        ("\u200e \u200e", 2),  # no words of vectors, but VADER's
+    ],
+)
+def test_letters_with_their_marks_make_a_word_and_an_emoji_six(text: str, words: int) -> None:
+    assert turn_words(text) == words
+
+
+def test_vader_makes_no_more_words_of_an_emoji_than_are_counted() -> None:
+    analyzer = SentimentIntensityAnalyzer()
+    for emoji in (emoji for emoji in analyzer.emojis if len(emoji) == 1):
+        assert len(analyzer.emojis[emoji].split()) <= turn_words(emoji) - 1, emoji
 
 
 def test_components_end_between_two_exchanges() -> None:
