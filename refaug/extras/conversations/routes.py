@@ -251,7 +251,7 @@ def _require_few(state: ServiceState, talks: Sequence[Conversation]) -> None:
 def _require_short(talks: Sequence[Conversation]) -> None:
     """Raise TooLarge for a text that takes too long by itself; turns of one side in a row are one."""
     for talk in talks:
-        words = max(turn_words(text) for _, text in talk.joined())
+        words = max((turn_words(text) for _, text in talk.joined()), default=0)
         if words > MOST_TURN_WORDS:
             raise TooLarge(
                 f"a turn of conversation {talk.id[:80]} has {words:,} words (an emoji counts as six), and one of a "
