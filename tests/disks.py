@@ -72,10 +72,12 @@ def refused_until_it_fits(disk: Path, act: Callable[[], httpx2.Response]) -> tup
     """The answer to an act when a full disk has just enough room for it, and the codes of its refusals before.
 
     The room grows page by page, so that each write of the act is once the one that fails. The log of the database's
-    writes is emptied before: it would take some writes without more room.
+    writes is emptied before: it would take some writes without more room. It stays as it is while someone reads it.
     """
+    (disk / "filler").unlink(missing_ok=True)
     with closing(sqlite3.connect(disk / "refaug.db")) as connection:
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        while connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:  # busy
+            pass
     codes = list[str]()
     for pages in range(_MOST_PAGES):
         filler = fill(disk)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,9 +11,10 @@ from typing import Any
 
 import pytest
 from disks import fill, refused_until_it_fits, small_disk
-from servers import Served, served
+from endpoints import FakeEndpoint, Received, endpoint, openai
+from servers import Served, deadline_s, served
 from serving import migrated
-from studying import Person, action_id, add_bots, chat_protocol, new_study
+from studying import Person, action_id, chat_protocol, new_study
 
 from refaug.core.home import Settings
 
@@ -21,11 +23,13 @@ pytestmark = [pytest.mark.machine, pytest.mark.slow, pytest.mark.faults]
 
 @dataclass
 class FullStudy:
-    """A running server with a study, and the disk of both."""
+    """A running server with a study of a bot that replies when it may, and the disk of both."""
 
     service: Served
     disk: Path
     token: str
+    bot: FakeEndpoint
+    may_reply: threading.Semaphore
     refusals: dict[str, list[str]] = field(default_factory=dict)
 
     def act(self, person: Person, path: str, body: Any = None) -> dict[str, Any]:
@@ -35,6 +39,10 @@ class FullStudy:
         self.refusals[path.rpartition("/")[2]] = codes
         assert answer.status_code == 200, answer.text
         return person.state
+
+    def refused_writes(self) -> int:
+        """How many writes of the database have found no room."""
+        return (self.disk.parent / f"{self.disk.name}.log").read_text().count("database or disk is full")
 
     def make_room(self) -> None:
         """Give all room back."""
@@ -49,12 +57,23 @@ class FullStudy:
 
 @pytest.fixture(scope="module")
 def full() -> Iterator[FullStudy]:
-    with small_disk("size=24m") as disk:
+    may_reply = threading.Semaphore(0)
+
+    def reply(received: Received) -> dict[str, Any]:
+        assert may_reply.acquire(timeout=deadline_s())
+        return openai(f"reply {received.number}")
+
+    with small_disk("size=24m") as disk, endpoint(reply) as bot:
         migrated(Settings(home=disk))
-        with served(disk) as service:
-            add_bots(service.client, "zebra")
+        spending = disk.parent / "judgements"  # what a bot may cost is written on another disk, before the reply is
+        spending.mkdir()
+        (disk / "judgements").symlink_to(spending)
+        with served(disk, "--bot-hosts", "127.0.0.1") as service:
+            specification = {"kind": "openai", "url": bot.url, "model": "small"}
+            assert service.client.put("/v1/bots/zebra", json={"specification": specification}).status_code == 201
             protocol = chat_protocol("zebra", per_participant=1, delay="none", min_turns=2)
-            yield FullStudy(service, disk, new_study(service.client, "full", protocol))
+            token = new_study(service.client, "full", protocol)
+            yield FullStudy(service, disk, token, bot, may_reply)
             logged = (disk.parent / f"{disk.name}.log").read_text()
             assert "Traceback" not in logged
             assert '"event":"reply"' not in logged  # one that was made, and could not be stored
@@ -71,16 +90,20 @@ def enter(full: FullStudy, person: Person) -> None:
 
 
 def say(full: FullStudy, person: Person, n: int, text: str) -> None:
-    """Write a message, the reply to which finds no room before there is some."""
-    task = person.state["task"]["id"]
+    """Write a message, the reply to which comes on a full disk, and is stored when there is room: asked for once."""
+    task, asked = person.state["task"]["id"], len(full.bot.received)
     full.act(person, f"tasks/{task}/messages", {"n": n, "text": text})
-    fill(full.disk)
-    assert person.client.request(
-        "GET", "/v1/take/state", headers={"Cookie": f"refaug_take={person.cookie}"}
-    ).status_code in (200, 507)
     full.make_room()
-    while any(message["state"] == "asked" for side in person.look(20)["task"]["sides"] for message in side["messages"]):
+    full.service.until(lambda: len(full.bot.received) > asked, "the bot to be asked")
+    refused = full.refused_writes()
+    fill(full.disk)
+    full.may_reply.release()
+    full.service.until(lambda: full.refused_writes() > refused, "the reply to find no room")
+    assert person.look()["task"]["sides"][0]["messages"][-1]["state"] == "asked"
+    full.make_room()
+    while person.look(20)["task"]["sides"][0]["messages"][-1]["state"] == "asked":
         pass
+    assert len(full.bot.received) == asked + 1
 
 
 def test_a_participant_goes_from_the_link_to_the_code_on_a_full_disk(full: FullStudy) -> None:
@@ -106,7 +129,7 @@ def test_a_participant_goes_from_the_link_to_the_code_on_a_full_disk(full: FullS
     assert record["answers"] == {"quality": 6}
     turns = record["sides"][0]["turns"]
     assert [turn["role"] for turn in turns] == ["participant", "bot"] * 2
-    assert [turn["text"] for turn in turns[::2]] == ["first", "second"]
+    assert [turn["text"] for turn in turns] == ["first", "reply 0", "second", "reply 1"]
     assert len(full.service.client.get("/v1/studies/full/participants").json()["participants"]) == 1
     acts = [row["action"] for row in full.service.client.get("/v1/audit").json()["entries"]]
     assert acts.count("close") == 1
