@@ -164,7 +164,7 @@ class ScoringCalls(Resource[K]):
         is left out (`"skip"`). More than `batch` items go in several requests, as those of `references` do.
         """
 
-    @route("POST", "/v1/hybrids/{hybrid}/scores")
+    @route("POST", "/v1/hybrids/{hybrid}/scores", timed=True)
     def score_conversations(
         self,
         hybrid: str,

@@ -153,7 +153,7 @@ class Studies(Resource[K]):
     def report(self, id: str, *, draws: Optional[int] = None) -> StudyReport:
         """Return every figure of the study so far, with and without exclusions."""
 
-    @route("GET", "/v1/studies/{id}/agreement", key="questions")
+    @route("GET", "/v1/studies/{id}/agreement", key="questions", timed=True)
     def agreement(self, id: str) -> Rows[QuestionAgreement]:
         """Return how far participants agree so far, by question."""
 
