@@ -221,7 +221,7 @@ def complete_learned(settings: Settings) -> None:
 
 
 def complete_kept(settings: Settings) -> None:
-    """Add an upload and its evaluation to a home, and what is asked about them to the requests."""
+    """Add an upload and its evaluation to a home, and the requests about them."""
     serve = ServeSettings(allowed_hosts="testserver")
     content = "\n".join(json.dumps({**ITEM, "id": f"i{number}"}) for number in range(20)).encode()
     with TestClient(web_app(settings.home)) as client:

@@ -1,4 +1,4 @@
-"""Requests drawn from a seed: documented ones, with some of their parts replaced by what nobody would send."""
+"""Requests drawn from a seed: documented ones, with some of their parts replaced by hostile values."""
 
 from __future__ import annotations
 

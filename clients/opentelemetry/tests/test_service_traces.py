@@ -150,7 +150,7 @@ def test_a_request_and_a_job_are_spans_without_texts_paths_and_keys(
 
 
 def test_without_a_provider_no_span_is_made(collector: tuple[str, list[bytes]], tmp_path: Path) -> None:
-    """Variables alone set up nothing, since FastAPI is told to send nothing either."""
+    """Variables alone set up nothing, since FastAPI is set to send nothing either."""
     url, bodies = collector
     settings = {"OTEL_EXPORTER_OTLP_ENDPOINT": url, "FASTAPI_OTEL_AUTO_CONFIGURE": "true"}
     with served(tmp_path, **settings) as client:

@@ -49,7 +49,7 @@ class FullStudy:
         (self.disk / "filler").unlink(missing_ok=True)
 
     def records(self) -> list[dict[str, Any]]:
-        """What is kept of the study."""
+        """The stored study."""
         answer = self.service.client.get("/v1/studies/full/export")
         assert answer.status_code == 200, answer.text
         return [json.loads(line) for line in answer.content.splitlines()]
