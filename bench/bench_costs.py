@@ -13,6 +13,7 @@ import copy
 import http.client
 import json
 import random
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -24,22 +25,44 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from common import ROOT, free_port, median, pss_of, tree_of, write_result
+from common import ROOT, free_port, pss_of, tree_of, write_result
 from service_load import stop, wait_until_ready
 
 sys.path.append(str(ROOT / "tests"))
 
-from engines import home_with_versions
 from studying import chat_protocol, new_study
 
 KIB: Final = 1024
+LOG: Final = "everyday-en"
+ENCODER: Final = "all-minilm-l6-v2"
 LARGEST: Final = "limit"
 SIZES: Final = {"64 KiB": 64 * KIB, "1 MiB": 1024 * KIB, LARGEST: 31 * 1024 * KIB}
 KEPT: Final = {"64 KiB": 3, "1 MiB": 2, LARGEST: 1}  # bodies of each size that are measured beside others
-METRICS: Final = (
-    "bleu", "multi-bleu", "delta-bleu", "rouge-1", "rouge-2", "rouge-l", "rouge-lsum", "chrf", "chrf++", "chrf:char=10",
-    "ter", "cider", "nist", "meteor", "average:vectors=glove", "extrema:vectors=glove", "greedy:vectors=glove",
-    "rater:model=base", "length", "distinct",
+HOME: Final = (  # commands that make what is measured: real sizes, of few dialogues
+    "start --conversations 600",
+    f"train vectors {LOG}",
+    "log demo --output FOLDER/demo.jsonl --items-output FOLDER/demo-items.jsonl",
+    "log ingest FOLDER/demo.jsonl --log demo --language en",  # in which many answer the same
+    "train rater demo --name base --preset base --epochs 1",
+    f"train ruber {LOG} --name base --preset base --epochs 1",
+    f"train vhred {LOG} --name base --preset base --steps 20",
+    "train adem FOLDER/rated.jsonl --encoder base --name base",
+    "train judge-fit FOLDER/rated.jsonl --name base --metric chrf --metric rouge-l",
+)
+OF_WORDS: Final = ("rouge-1", "rouge-2", "rouge-l", "chrf", "chrf++", "ter", "meteor")
+OF_VECTORS: Final = tuple(
+    f"{name}:vectors={model}"
+    for names, model in (
+        (("embedding-average", "vector-extrema", "pooled", "greedy"), LOG),
+        (("bertscore", "sentence-cosine"), ENCODER),
+    )
+    for name in names
+)
+METRICS: Final = (  # all but judges, whose work others do
+    "bleu", "multi-bleu", "delta-bleu", "cider", "chrf:char-order=10", *OF_WORDS, *OF_VECTORS, "refaug-1",
+    "rater:model=base", f"ruber:model=base,norm=none,vectors={LOG}", "likelihood:model=base", "adem:model=base",
+    "judge-fit:model=base", "panel:of=chrf+rouge-l",
+    *(f"upsilon-{name}" for name in ("bleu", *OF_WORDS, *OF_VECTORS)),
 )  # fmt: skip
 IDLE_REQUESTS: Final = 50
 QUIET_S: Final = 0.3  # that the server rests between two bodies
@@ -143,13 +166,17 @@ def worst(server: MeasuredServer, found: Sequence[Sent], keep: int, settings: ar
 # ── Bodies of metrics ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+SAID: Final = "the of and to a in is it you i we he do go so no my me at be on or if up as yes not are was but"
+
+
 def _words(characters: int, draw: random.Random) -> str:
-    return " ".join(f"w{draw.randrange(50)}" for _ in range(characters // 4))
+    said = SAID.split()  # short words that have vectors
+    return " ".join(draw.choice(said) for _ in range(characters // 4))
 
 
 # The texts of a pair, of so many characters each; 20,000 are the most that a text may have.
 SHAPES: Final[dict[str, tuple[int, Callable[[int, random.Random], str]]]] = {
-    "one word repeated": (20_000, lambda characters, _: "aa " * (characters // 3)),
+    "one word repeated": (20_000, lambda characters, _: "the " * (characters // 4)),
     "one long word": (20_000, lambda characters, _: "a" * characters),
     "words in any order": (10_000, _words),
     "500 words in any order": (1_900, _words),
@@ -165,7 +192,8 @@ def body_of(metric: str, size: int, shape: str) -> bytes:
     draw, items, length = random.Random(size), list[dict[str, Any]](), 0
     while length < size and len(items) < 1_000:
         part = min(characters, size // 4)
-        number, references = str(len(items)), [text(part, draw)]
+        number, said = str(len(items)), text(part, draw)
+        references = [{"text": said, "weight": 1.0} if metric == "delta-bleu" else said]
         item = {"id": number, "utterance": text(75, draw), "references": references, "replies": {"a": text(part, draw)}}
         length += len(json.dumps(item, ensure_ascii=False).encode())
         items.append(item)
@@ -288,13 +316,28 @@ def uploads_of(size: int) -> Iterator[Sent]:
 # ── The server ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+def rated(folder: Path) -> None:
+    """Write items of the home again, with ratings that are drawn."""
+    draw = random.Random(1)
+    with (folder / "rated.jsonl").open("w", encoding="utf-8") as file:
+        for line in (folder / "home" / f"{LOG}-items.jsonl").read_text("utf-8").splitlines()[:100]:
+            item = json.loads(line)
+            item |= {"references": [item["replies"]["human"]], "scale": [1, 5]}
+            item |= {"ratings": {name: [draw.randint(1, 5)] for name in item["replies"]}}
+            file.write(json.dumps(item) + "\n")
+
+
 @contextmanager
 def running_server() -> Iterator[MeasuredServer]:
     """Start a server with an index and a rater."""
     with tempfile.TemporaryDirectory() as folder:
-        home, port = home_with_versions(Path(folder), indexes=1, raters=1).home, free_port()
-        options = ["--port", str(port), "--no-job-worker"]
-        command = [sys.executable, "-m", "refaug", "--home", str(home), "serve", *options]
+        home, port = Path(folder) / "home", free_port()
+        made = [sys.executable, "-m", "refaug", "--home", str(home)]
+        for line in HOME:
+            if "FOLDER/rated" in line:
+                rated(Path(folder))
+            subprocess.run([*made, *line.replace("FOLDER", folder).split()], check=True, stdout=subprocess.DEVNULL)
+        command = [*made, "serve", "--port", str(port), "--no-job-worker"]
         with (home / "serve.log").open("wb") as log:
             process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log)
             try:
@@ -339,7 +382,7 @@ def filled(server: MeasuredServer) -> dict[str, str]:
     invitation = new_study(_Caller(server), "bench", chat_protocol("cheerful"))
     server.json("POST", "/v1/take/session", {"token": invitation})
     names = {"/reference-sets/{id}": f"/reference-sets/{made['id']}", "/studies/{id}": "/studies/bench"}
-    return {**names, "/bots/{name}": "/bots/cheerful", "/logs/{name}": "/logs/chat", "{kind}": "index"}
+    return {**names, "/bots/{name}": "/bots/cheerful", "/logs/{name}": f"/logs/{LOG}", "{kind}": "index"}
 
 
 # ── The table ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -387,9 +430,11 @@ def main() -> int:
         names = filled(server)
         for metric in settings.metrics if "metrics" in settings.parts else ():
             body = body_of(metric, 1_000, "20 words in any order")
-            server.send(Sent(method="POST", path="/v1/scores", body=body))  # compiled loops are loaded
+            status, _, content = server.send(Sent(method="POST", path="/v1/scores", body=body))  # loads what is needed
+            if status != 200:
+                sys.exit(f"{metric} is not measured: {status} {content[:300]!r}")
         idle = {
-            name: median([server.send(small)[1] for _ in range(IDLE_REQUESTS)])
+            name: statistics.median(server.send(small)[1] for _ in range(IDLE_REQUESTS))
             for name, small in (("healthz", HEALTH), ("bleu", BLEU))
         }
         for label in settings.sizes:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import random
 from collections.abc import Sequence
 from math import exp, log, sqrt
 
@@ -13,7 +15,7 @@ from hypothesis import strategies as st
 from refaug.core.errors import Usage
 from refaug.metrics.base import NO_GOLD, NO_REFERENCE, Floats, Level, References
 from refaug.metrics.specification import build
-from refaug.metrics.words.cider import TOO_FEW_ITEMS
+from refaug.metrics.words.cider import TOO_FEW_ITEMS, Idf
 
 TEXT = st.lists(st.sampled_from(["a", "b", "c", "d", "!"]), max_size=7).map(" ".join)
 ITEMS = st.lists(st.lists(TEXT.filter(str.strip), min_size=1, max_size=3), min_size=2, max_size=4)
@@ -102,6 +104,15 @@ def test_stems_and_case_are_settled_before_counting() -> None:
     assert scores("cider:n=2", ["cat sleeping", "x"], items)[0] == 0
     assert scores("cider:n=2,tok=13a", ["cats sleep", "x"], items)[0] < 10
     assert scores("cider:n=2,tok=13a,case=lc", ["cats sleep", "x"], items)[0] == pytest.approx(10)
+
+
+@pytest.mark.parametrize("words", [2, 50, 30_000])
+def test_hash_of_weights_is_of_the_ngrams_in_order(words: int) -> None:
+    draw = random.Random(words)
+    text = [f"w{draw.randrange(words)}" for _ in range(20_000)]
+    counts = {tuple(text[at : at + n]): n for n in range(1, 5) for at in range(len(text) - n)}
+    told = "".join(f"{' '.join(ngram)}\t{items}\n" for ngram, items in sorted(counts.items()))
+    assert Idf(9, counts).sha256 == hashlib.sha256(f"9\n{told}".encode()).hexdigest()
 
 
 # Items
