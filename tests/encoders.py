@@ -169,3 +169,38 @@ def keep_texts(cache: Path, texts: Iterable[str]) -> None:
 def kept_texts(cache: Path, texts: Iterable[str]) -> set[str]:
     """The texts that any store of a home has a vector for."""
     return {text for name in ("one", "other") for text in encodings_in(cache).open(name, 4).get(list(texts))}
+
+
+def write_bag_of_words(folder: Path, width: int, *, softmax: bool) -> NDArray[np.float32]:
+    """Write a model whose sentence is the mean of its words' rows, with or without a softmax; return the rows."""
+    folder.mkdir()
+    write_tokenizer(folder / "tokenizer.json")
+    rows = np.random.default_rng(3).normal(size=(len(SPECIAL) + len(WORDS), width)).astype(np.float32)
+    nodes = [
+        helper.make_node("Gather", ["rows", "input_ids"], ["words"]),
+        helper.make_node("Cast", ["attention_mask"], ["mask"], to=TensorProto.FLOAT),
+        helper.make_node("Unsqueeze", ["mask", "last"], ["weights"]),
+        helper.make_node("Mul", ["words", "weights"], ["weighted"]),
+        helper.make_node("ReduceSum", ["weighted", "tokens"], ["sum"], keepdims=0),
+        helper.make_node("ReduceSum", ["weights", "tokens"], ["count"], keepdims=0),
+        helper.make_node("Div", ["sum", "count"], ["mean"]),
+        helper.make_node("Softmax" if softmax else "Identity", ["mean"], ["sentence_embedding"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "bag",
+        [
+            helper.make_tensor_value_info(name, TensorProto.INT64, ["batch", "sequence"])
+            for name in ("input_ids", "attention_mask")
+        ],
+        [helper.make_tensor_value_info("sentence_embedding", TensorProto.FLOAT, ["batch", width])],
+        [
+            numpy_helper.from_array(rows, "rows"),
+            numpy_helper.from_array(np.array([2], np.int64), "last"),
+            numpy_helper.from_array(np.array([1], np.int64), "tokens"),
+        ],
+    )
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.checker.check_model(proto)
+    onnx.save_model(proto, folder / "model.onnx")
+    return rows

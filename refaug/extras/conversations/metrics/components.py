@@ -11,13 +11,13 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from refaug.core.text.sentiment import Sentiment
 from refaug.core.text.tokenizer_base import WordTokenizer
 from refaug.extras.conversations.metrics.exchanges import AnsweredTurn
 from refaug.extras.conversations.metrics.sentiment import Greedy, Laughter, Questions, Variants, min_max_slope
@@ -125,14 +125,6 @@ COMPONENTS: Final = (
     "questions",
     "words",
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Sentiment:
-    """What a reader of sentiment says of a text."""
-
-    score: float
-    vector: tuple[float, ...]
 
 
 class ConversationReader(Protocol):

@@ -7,19 +7,17 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-import onnx
 import pytest
-from encoders import SPECIAL, WORDS, TinyEncoder, write_tokenizer
+from encoders import TinyEncoder, write_bag_of_words
 from numpy.typing import NDArray
-from onnx import TensorProto, helper, numpy_helper
 from refusals import refusing
 
 from refaug.core.errors import BadInput, Usage
 from refaug.core.options.decoding import as_values, decode
+from refaug.core.text.sentiment import LexiconSentiment
 from refaug.core.vectors.word_vectors import WordVectors
 from refaug.extras.conversations.hybrid_metric.encoders import (
     DeepMojiSentiment,
-    LexiconSentiment,
     OnnxMeaning,
     VectorReader,
 )
@@ -30,41 +28,6 @@ from refaug.extras.conversations.metrics.sentiment import EMOJIS, Variants, emoj
 from refaug.extras.conversations.options import ConversationSource, HybridSettings, TurnReferences
 
 PAPER = {"sent": "deepmoji[d#1]", "sem": "infersent1[i#2]", "coh": "word2vec-news[v#3]"}
-
-
-def write_bag_of_words(folder: Path, width: int, *, softmax: bool) -> np.ndarray:
-    """Write a model whose sentence is the mean of its words' rows, with or without a softmax; return the rows."""
-    folder.mkdir()
-    write_tokenizer(folder / "tokenizer.json")
-    rows = np.random.default_rng(3).normal(size=(len(SPECIAL) + len(WORDS), width)).astype(np.float32)
-    nodes = [
-        helper.make_node("Gather", ["rows", "input_ids"], ["words"]),
-        helper.make_node("Cast", ["attention_mask"], ["mask"], to=TensorProto.FLOAT),
-        helper.make_node("Unsqueeze", ["mask", "last"], ["weights"]),
-        helper.make_node("Mul", ["words", "weights"], ["weighted"]),
-        helper.make_node("ReduceSum", ["weighted", "tokens"], ["sum"], keepdims=0),
-        helper.make_node("ReduceSum", ["weights", "tokens"], ["count"], keepdims=0),
-        helper.make_node("Div", ["sum", "count"], ["mean"]),
-        helper.make_node("Softmax" if softmax else "Identity", ["mean"], ["sentence_embedding"]),
-    ]
-    graph = helper.make_graph(
-        nodes,
-        "bag",
-        [
-            helper.make_tensor_value_info(name, TensorProto.INT64, ["batch", "sequence"])
-            for name in ("input_ids", "attention_mask")
-        ],
-        [helper.make_tensor_value_info("sentence_embedding", TensorProto.FLOAT, ["batch", width])],
-        [
-            numpy_helper.from_array(rows, "rows"),
-            numpy_helper.from_array(np.array([2], np.int64), "last"),
-            numpy_helper.from_array(np.array([1], np.int64), "tokens"),
-        ],
-    )
-    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    onnx.checker.check_model(proto)
-    onnx.save_model(proto, folder / "model.onnx")
-    return rows
 
 
 def probabilities(rows: np.ndarray, text: str) -> np.ndarray:
