@@ -1,7 +1,7 @@
-"""Write the pages generated from commands, settings and routes: `python -m checks.reference.pages [--check] [FOLDER]`.
+"""Write the pages of docs/reference: `python -m checks.reference.pages [--check] [FOLDER]`.
 
-They go into docs/reference, or into the folder. With `--check` nothing is written, and the exit code is 1 where a page
-is not what the code says.
+They are generated from commands, settings, routes, papers and results, and go into docs/reference, or into the folder.
+With `--check` nothing is written, and the exit code is 1 where a page is not what they say.
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ from pathlib import Path
 from typing import Final
 
 from checks.reference.commands import cli_reference
+from checks.reference.papers import papers_page
 from checks.reference.routes import api_reference
 from checks.reference.settings import settings_page
 
 PAGES: Final[Mapping[str, tuple[Callable[[], str], str]]] = {
     "api.md": (api_reference, "the service says"),
     "cli.md": (cli_reference, "the commands say"),
+    "papers.md": (papers_page, "the papers and results say"),
     "settings.md": (settings_page, "the settings say"),
 }
 

@@ -1,0 +1,52 @@
+"""The page of the papers' figures has each of them, and beside it what the results hold."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from checks.reference.papers import COMPARISONS, figure_at, papers_page
+
+ROOT = Path(__file__).resolve().parents[2]
+PAPERS = json.loads((ROOT / "checks/reference/papers.json").read_text("utf-8"))
+
+
+def rows_of(title: str) -> dict[str, list[str]]:
+    """The cells of the table under a heading, by the first of each row."""
+    [_, section] = papers_page().split(f"## {title}\n", 1)
+    lines = [line for line in section.partition("\n## ")[0].splitlines() if line.startswith("|")]
+    cells = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines[2:]]
+    return {row[0]: row[1:] for row in cells}
+
+
+@pytest.mark.parametrize("comparison", COMPARISONS, ids=lambda each: each.key)
+def test_every_row_of_the_papers_is_there(comparison: object) -> None:
+    key, title = comparison.key, comparison.title  # type: ignore[attr-defined]
+    rows = rows_of(title)
+    assert list(rows) == list(PAPERS[key]["rows"])
+    published = {column for row in PAPERS[key]["rows"].values() for column in row}
+    assert {len(row) for row in rows.values()} == {len(published) + len(comparison.columns)}  # type: ignore[attr-defined]
+
+
+def test_every_table_of_the_papers_is_compared() -> None:
+    assert sorted(PAPERS) == sorted(comparison.key for comparison in COMPARISONS)
+
+
+def test_figures_are_those_of_the_results() -> None:
+    found = json.loads((ROOT / "docs/results/adem-base.json").read_text("utf-8"))
+    figure = found["in_set"]["folds"]["figures"]["ADEM, pre-trained"]["spearman"]["mean"]
+    value, low, high = (f"{figure[end]:.{digits}f}".replace("0.", ".", 1) for end, digits in _ENDS)
+    row = rows_of("ADEM: agreement with people, reply by reply")["ADEM"]
+    assert row[:3] == [".428", ".436", f"{value} [{low}, {high}]"]
+    seconds = json.loads((ROOT / "bench/results/adem.json").read_text("utf-8"))["seconds_to_score_the_triples"]["wall"]
+    assert rows_of("ADEM: time to score the test set") == {"616 replies": ["2,861", f"{seconds:.3f}"]}
+
+
+_ENDS = (("value", 3), ("low", 2), ("high", 2))
+
+
+def test_what_no_result_has_was_not_run() -> None:
+    assert figure_at("docs/results/adem.json", "in_set", "nothing") == "not run"
+    assert figure_at("docs/results/none.json", "figures") == "not run"

@@ -1,0 +1,288 @@
+"""docs/reference/papers.md: figures of the papers, from papers.json, beside what this repository measured.
+
+Figures of refaug are read from the results in docs/results and bench/results, and sizes from the presets; a figure that
+no result has is said to be not run.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from refaug.extras.reproduction.figures.correlations import IntervalEstimate
+from refaug.extras.reproduction.report.report import cell, short
+from refaug.rater.adem.vhred.sizes import PRESETS as VHRED_PRESETS
+from refaug.rater.nn.build import PRESETS as RATER_PRESETS
+from refaug.rater.nn.sizes import RaterConfig
+
+_ROOT: Final = Path(__file__).resolve().parents[2]
+_PAPERS: Final = Path(__file__).with_name("papers.json")
+_NOT_RUN: Final = "not run"
+_HEAD: Final = """# Figures of the papers, beside ours
+
+Generated from `checks/reference/papers.json` and the [results](../results/README.md) by `make docs`; a test compares
+it with them. Differences have reasons, which stand with each table; no figure here shows that one program is better
+than another. Intervals are of 95 %, as the results have them.
+"""
+
+Rows = Mapping[str, Mapping[str, float]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """A table of a paper, with what stands beside it here and why that differs."""
+
+    key: str  # of papers.json
+    title: str
+    why: str
+    ours: Callable[[str], Sequence[str]]  # cells of a row, by its name
+    columns: tuple[str, ...]  # of ours
+
+
+@cache
+def _result(path: str) -> Any:
+    file = _ROOT / path
+    return json.loads(file.read_text("utf-8")) if file.exists() else {}
+
+
+def figure_at(path: str, *keys: str) -> str:
+    """Return a figure of a result as tables show it: with its interval, or that it was not run."""
+    found = _result(path)
+    for key in keys:
+        if not isinstance(found, Mapping) or key not in found:
+            return _NOT_RUN
+        found = found[key]
+    if isinstance(found, Mapping):
+        return cell(IntervalEstimate(**{end: found.get(end) for end in ("value", "low", "high", "why")}))
+    return short(found) if isinstance(found, float) else str(found)
+
+
+def _table(comparison: Comparison, paper: Mapping[str, Any]) -> str:
+    rows: Rows = paper["rows"]
+    published = list(dict.fromkeys(column for row in rows.values() for column in row))
+    head = ["", *(f"published, {column}" if column != "published" else column for column in published)]
+    lines = [[*head, *comparison.columns]]
+    for name, row in rows.items():
+        numbers = [_number(row[column]) if column in row else "–" for column in published]
+        lines.append([name, *numbers, *comparison.ours(name)])
+    cells = [f"| {' | '.join(line)} |" for line in lines]
+    cells.insert(1, f"|{'---|' * len(lines[0])}")
+    return "\n".join([f"## {comparison.title}", "", f"{paper['cited']}.", comparison.why, "", *cells, ""])
+
+
+def _number(number: float | str) -> str:
+    if isinstance(number, str):
+        return number
+    return f"{number:,}" if isinstance(number, int) else short(number)
+
+
+def papers_page() -> str:
+    """Return the page."""
+    papers = json.loads(_PAPERS.read_text("utf-8"))
+    return "\n".join([_HEAD, *(_table(each, papers[each.key]) for each in COMPARISONS)])
+
+
+# ── What stands beside each table ─────────────────────────────────────────────────────────────────────────────────────
+
+_ADEM: Final = "docs/results/adem-base.json"
+_NETWORKS: Final = "docs/results/networks.json"
+_KINDS: Final = ("spearman", "pearson")
+_ADEM_LINES: Final = {
+    "ADEM before training": ("with_references", "figures", "ADEM, before training"),
+    "C-ADEM": ("in_set", "folds", "figures", "C-ADEM, pre-trained"),
+    "R-ADEM": ("in_set", "folds", "figures", "R-ADEM, pre-trained"),
+    "ADEM": ("in_set", "folds", "figures", "ADEM, pre-trained"),
+}
+
+
+def _adem_replies(name: str) -> list[str]:
+    if name == "BLEU-2":
+        return [
+            figure_at("docs/results/metrics.json", "main", "figures", "BLEU-2, gold", kind, "mean") for kind in _KINDS
+        ]
+    return [figure_at(_ADEM, *_ADEM_LINES[name], kind, "mean") for kind in _KINDS]
+
+
+def _adem_left_out(_name: str) -> list[str]:
+    keys = ("in_set", "own_system_left_out", "figures", "ADEM, own system left out")
+    return [figure_at(_ADEM, *keys, kind, "mean") for kind in _KINDS]
+
+
+def _adem_share(name: str) -> list[str]:
+    share = name.partition(" ")[0]
+    return [figure_at(_ADEM, "in_set", "curve", "figures", f"{share}% of the contexts", kind) for kind in _KINDS]
+
+
+def _adem_time(_name: str) -> list[str]:
+    return [figure_at("bench/results/adem.json", "seconds_to_score_the_triples", "wall")]
+
+
+def _hybrid_agreement(name: str) -> list[str]:
+    report = _result("docs/results/hybrid.json").get("reports", {}).get("all bots")
+    if report is None:
+        return [_NOT_RUN]
+    own = report["sets"]["hybrid" if name == "hybrid metric" else report["against_counts"]["hybrid"]["count"]]
+    ends = {end: own["interval"][end] for end in ("low", "high")}
+    return [cell(IntervalEstimate(value=own["agreement"]["common"]["pearson"], **ends))]
+
+
+def _of_network(*figures: str) -> Callable[[str], list[str]]:
+    return lambda name: [figure_at(_NETWORKS, "variants", name, "figures", figure) for figure in figures]
+
+
+def _quality(name: str) -> list[str]:
+    if not name.endswith(" EI"):
+        return ["–"]
+    return [figure_at(_NETWORKS, "differences", f"{name} less {name.removesuffix(' EI')}", "hybrid")]
+
+
+Sizes = Mapping[str, float | str]
+
+
+def _of_presets(*columns: Sizes) -> Callable[[str], list[str]]:
+    return lambda name: [_number(column.get(name, "–")) for column in columns]
+
+
+def _rater_sizes(name: str) -> Sizes:
+    sizes = asdict(RATER_PRESETS[name])
+    return {
+        "embedding": sizes["embedding"],
+        "Bi-GRU, each way": sizes["hidden"],
+        "width of the layers on top": sizes["width"],
+        "layers on top": RaterConfig.layers,
+        "pieces": sizes["pieces"],
+        "batch": sizes["batch"],
+        "epochs": sizes["epochs"],
+    }
+
+
+def _network_sizes(name: str) -> Sizes:
+    sizes = VHRED_PRESETS[name]
+    return {
+        "embedding": sizes.embedding,
+        "pieces read by, each way": sizes.utterance,
+        "pieces read by": sizes.utterance,
+        "turns read by": sizes.context,
+        "latent": sizes.latent,
+        "decoder": sizes.decoder,
+        "pieces": sizes.pieces,
+        "batch": sizes.batch,
+        "batches until the KL divergence counts in full": sizes.kl_steps,
+    }
+
+
+def _compared_sizes() -> Sizes:
+    """Return the sizes of the networks that were compared, as their result says."""
+    setting = _result(_NETWORKS).get("setting", {})
+    return {**_network_sizes(setting.get("preset", "small")), **setting.get("sizes", {})}
+
+
+_SMALL_NETWORKS: Final = (
+    "Ours are small, learned for minutes from part of one log of everyday dialogues, by pieces in place of words, with "
+    "VADER in place of DeepMoji and a small encoder in place of InferSent; the bound has the whole divergence. The two "
+    "corpora of the paper are films and Reddit."
+)
+COMPARISONS: Final = (
+    Comparison(
+        key="lowe17-replies",
+        title="ADEM: agreement with people, reply by reply",
+        why="The ratings were never released; ours are six other sets, the mean of two groups, five folds by context "
+        "(before training: of groups left out). As released, the code scores with an encoder whose weights were drawn "
+        "([ADEM](../adem.md)).",
+        columns=("here, Spearman", "here, Pearson"),
+        ours=_adem_replies,
+    ),
+    Comparison(
+        key="lowe17-left-out",
+        title="ADEM: systems that it was not fitted to",
+        why="Both fall; ours from less, over four sets with several systems.",
+        columns=("here, Spearman", "here, Pearson"),
+        ours=_adem_left_out,
+    ),
+    Comparison(
+        key="lowe17-share",
+        title="ADEM: with less training data",
+        why="Ours is dailydialog_zhao alone: 799 replies of 100 contexts, where the paper had 2,872 of 718.",
+        columns=("here, Spearman", "here, Pearson"),
+        ours=_adem_share,
+    ),
+    Comparison(
+        key="lowe17-time",
+        title="ADEM: time to score the test set",
+        why="Another machine, and a smaller network (`base`); each text is read once.",
+        columns=("here, seconds",),
+        ours=_adem_time,
+    ),
+    Comparison(
+        key="lowe17-network",
+        title="The network that ADEM's encoder is from",
+        why="The default is what a CPU trains in an hour; `--preset paper` has the published sizes.",
+        columns=("`base`, the default", "`paper`"),
+        ours=_of_presets(_network_sizes("base"), _network_sizes("paper")),
+    ),
+    Comparison(
+        key="ghandeharioun19-agreement",
+        title="The hybrid metric: agreement with people over bots",
+        why="Other conversations with eleven other bots, with stand-ins for DeepMoji and InferSent, and an intercept "
+        "that no rating of rivals enters; the interval is over bots and conversations. The second row has here the "
+        "best of three plain counts.",
+        columns=("here, Pearson over bots",),
+        ours=_hybrid_agreement,
+    ),
+    Comparison(
+        key="ghandeharioun19-perplexity",
+        title="HRED, VHRED and VHCR: perplexity",
+        why=_SMALL_NETWORKS,
+        columns=("here, a piece",),
+        ours=_of_network("perplexity"),
+    ),
+    Comparison(
+        key="ghandeharioun19-kl",
+        title="… KL divergence",
+        why="Ours is in nats a turn, and a window of ten turns for the variable of the conversation; the paper does "
+        "not say of what its numbers are.",
+        columns=("here, a turn", "here, a conversation"),
+        ours=_of_network("kl", "kl_conversation"),
+    ),
+    Comparison(
+        key="ghandeharioun19-coherence",
+        title="… coherence by averaged word vectors",
+        why="The paper compares replies with references, ours successive utterances of self-play.",
+        columns=("here",),
+        ours=_of_network("average-coherence"),
+    ),
+    Comparison(
+        key="ghandeharioun19-overlap",
+        title="… self-play conversations that share three or five utterances",
+        why="A hundred conversations a bot in both, from nothing, by the same rules. Ours are means over seeds.",
+        columns=("here, 3", "here, 5"),
+        ours=_of_network("overlap_3", "overlap_5"),
+    ),
+    Comparison(
+        key="ghandeharioun19-quality",
+        title="… quality by people, and what heads of emotion and meaning add",
+        why="People have not rated our bots. Beside each network with heads stands by how much they change the hybrid "
+        "metric of self-play, in points of the ratings that it was fitted to (0 to 100, people and other bots): a "
+        "guess, no rating.",
+        columns=("here, hybrid metric with less without",),
+        ours=_quality,
+    ),
+    Comparison(
+        key="ghandeharioun19-network",
+        title="… sizes",
+        why="Ours were chosen so that thirty trainings take an hour of a core.",
+        columns=("here",),
+        ours=_of_presets(_compared_sizes()),
+    ),
+    Comparison(
+        key="tsuta20-rater",
+        title="υBLEU: the rater",
+        why="The default is what a CPU trains; `--preset paper` has the published sizes.",
+        columns=("`base`, the default", "`paper`"),
+        ours=_of_presets(_rater_sizes("base"), _rater_sizes("paper")),
+    ),
+)
