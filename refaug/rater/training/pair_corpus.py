@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, get_args
@@ -19,6 +18,7 @@ from xxhash import xxh3_64_intdigest
 
 from refaug.core.array_files import write_array
 from refaug.core.errors import BadInput, Corrupt, Usage
+from refaug.core.kept import cached_property
 from refaug.core.progress import Progress
 from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from refaug.logs.pairs import text_key

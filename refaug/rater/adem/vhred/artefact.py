@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from threading import Lock
 from typing import Final, NamedTuple, Self, Unpack
@@ -27,7 +27,18 @@ from refaug.rater.rating import OpenedFacts
 # and no bounds: over all replies to a context they add up to 1.
 
 LogLikelihoods = NDArray[np.float64]
-_AT_ONCE = 256  # replies of like length
+_AT_ONCE: Final = 256  # replies of like length
+_LOGITS_AT_ONCE: Final = 128  # steps, each of which has a logit for every piece
+_PIECES_AT_ONCE: Final = 3_000  # that are read: all of their states are in memory
+
+
+def batches(lengths: Sequence[int], most: int) -> Iterator[NDArray[np.int64]]:
+    """Yield places of texts, the longest first, at most so many together, and of long texts fewer."""
+    order = np.argsort([-length for length in lengths], kind="stable")
+    while len(order):
+        rows = max(1, min(most, _PIECES_AT_ONCE // max(1, lengths[order[0]])))
+        yield order[:rows]
+        order = order[rows:]
 
 
 def piece_log_likelihoods(
@@ -36,18 +47,22 @@ def piece_log_likelihoods(
     """Return log p of each piece of each reply and of its end, in nats; a context without turns is no context."""
     device = network.embedding.device
     logs: list[LogLikelihoods] = [np.empty(0)] * len(replies)
-    order = np.argsort([-len(reply) for reply in replies], kind="stable")
-    for begin in range(0, len(order), _AT_ONCE):
-        at_once = order[begin : begin + _AT_ONCE]
+    lengths = [len(reply) + sum(map(len, turns)) for turns, reply in zip(contexts, replies, strict=True)]
+    for at_once in batches(lengths, _AT_ONCE):
         batch = batch_dialogues([contexts[at] for at in at_once], network.config.end)
         turns = pack_turns([replies[at] for at in at_once], network.config.end)
         with torch.inference_mode():
             states = network.read(batch)
             rows, ends = torch.from_numpy(turns.order).to(device), torch.from_numpy(batch.end_counts - 1).to(device)
             conditions = network.condition(states.contexts[rows, ends[rows]], states.utterances[rows, ends[rows]], None)
-            logits = network.decode(turns, conditions).double()
-            targets = torch.from_numpy(turns.targets).to(device)
-            packed = -nn.functional.cross_entropy(logits, targets, reduction="none").cpu().numpy()
+            features = torch.split(network.features(turns, conditions), _LOGITS_AT_ONCE)
+            targets = torch.split(torch.from_numpy(turns.targets).to(device), _LOGITS_AT_ONCE)
+            packed = -torch.cat(
+                [
+                    nn.functional.cross_entropy(network.decoder.logits(part).double(), aims, reduction="none")
+                    for part, aims in zip(features, targets, strict=True)
+                ]
+            ).numpy(force=True)
         by_turn = np.argsort(turns.rows, kind="stable")
         for row, of_reply in enumerate(np.split(packed[by_turn], np.cumsum(turns.lengths)[:-1])):
             logs[at_once[turns.order[row]]] = of_reply
@@ -310,9 +325,7 @@ class Vhred:
         rows = np.array([places.setdefault(tuple(turns), len(places)) for turns in dialogues], np.int64)
         distinct = self.pieces_of(list(places))
         of_distinct = np.empty((len(places), vectors.shape[1]), np.float32)
-        order = sorted(range(len(distinct)), key=lambda at: -sum(len(turn) + 1 for turn in distinct[at]))
-        for begin in range(0, len(order), _READ_AT_ONCE):
-            at_once = order[begin : begin + _READ_AT_ONCE]
+        for at_once in batches([sum(len(turn) + 1 for turn in turns) for turns in distinct], _READ_AT_ONCE):
             batch = batch_dialogues([distinct[at] for at in at_once], self.config.end)
             states = self.read(batch)
             by_end = states.contexts if state == "context" else states.utterances

@@ -225,11 +225,15 @@ class VhredNetwork(nn.Module):
 
     def decode(self, turns: DecodedTurns, conditions: Tensor) -> Tensor:
         """Return the logits of every step of turns, packed, from conditions in the order of their rows."""
+        return self.decoder.logits(self.features(turns, conditions))
+
+    def features(self, turns: DecodedTurns, conditions: Tensor) -> Tensor:
+        """Return what the logits of every step come from."""
         device = conditions.device
         pieces = nn.functional.embedding(torch.from_numpy(turns.pieces).to(device), self.embedding)
         inputs = torch.cat([pieces.new_zeros(1, pieces.shape[1]), pieces])
         places, rows = torch.from_numpy(turns.inputs).to(device), torch.from_numpy(turns.rows).to(device)
-        return self.decoder.logits(self.decoder.run(inputs, places, rows, turns.counts, conditions))
+        return self.decoder.run(inputs, places, rows, turns.counts, conditions)
 
     @property
     def parameter_count(self) -> int:

@@ -10,7 +10,7 @@ from refusals import refusing
 from vhreds import SENTENCES, PlainVhred, tiny_vhred
 
 from refaug.core.errors import BadInput, Corrupt, Usage
-from refaug.rater.adem.vhred.artefact import Vhred, read_vhred_manifest, save_vhred
+from refaug.rater.adem.vhred.artefact import Vhred, batches, read_vhred_manifest, save_vhred
 from refaug.rater.adem.vhred.sizes import State
 
 DIALOGUES = [tuple(SENTENCES[at : at + 1 + at % 3]) for at in range(0, 200, 3)]
@@ -76,3 +76,9 @@ def test_altered_weights_are_refused(tmp_path: Path) -> None:
     weights.write_bytes(content)
     with refusing(Corrupt, "weights.safetensors"):
         Vhred.open(tmp_path / "saved")
+
+
+def test_long_texts_are_read_a_few_at_a_time() -> None:
+    lengths = [5, 2_000, 10, 1_000, 1_000, 5]
+    assert [part.tolist() for part in batches(lengths, 2)] == [[1], [3, 4], [2, 0], [5]]
+    assert list(batches([], 2)) == []
