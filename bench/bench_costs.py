@@ -20,7 +20,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -328,12 +328,12 @@ def rated(folder: Path) -> None:
 
 
 @contextmanager
-def running_server() -> Iterator[MeasuredServer]:
-    """Start a server with an index and a rater."""
-    with tempfile.TemporaryDirectory() as folder:
+def running_server(kept: Path | None = None) -> Iterator[MeasuredServer]:
+    """Start a server over a home with something of everything, which is made first unless an earlier run kept it."""
+    with tempfile.TemporaryDirectory() if kept is None else nullcontext(str(kept)) as folder:
         home, port = Path(folder) / "home", free_port()
         made = [sys.executable, "-m", "refaug", "--home", str(home)]
-        for line in HOME:
+        for line in HOME if not home.exists() else ():
             if "FOLDER/rated" in line:
                 rated(Path(folder))
             subprocess.run([*made, *line.replace("FOLDER", folder).split()], check=True, stdout=subprocess.DEVNULL)
@@ -423,10 +423,11 @@ def main() -> int:
     parser.add_argument("--sizes", nargs="*", default=list(SIZES), choices=list(SIZES))
     parser.add_argument("--metrics", nargs="*", default=METRICS)
     parser.add_argument("--only", default="", help="what the names of metrics and routes begin with")
+    parser.add_argument("--kept", type=Path, help="folder whose home is made once, for several runs")
     parser.add_argument("--name", default="costs")
     settings = parser.parse_args()
     table, kept = dict[str, Any](), dict[str, list[str]]()
-    with running_server() as server:
+    with running_server(settings.kept) as server:
         names = filled(server)
         for metric in settings.metrics if "metrics" in settings.parts else ():
             body = body_of(metric, 1_000, "20 words in any order")

@@ -13,12 +13,12 @@ import os
 import sys
 import threading
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.home import Settings
+from refaug.core.kept import cached_property
 from refaug.core.processes.forking import held_over_fork
 from refaug.core.processes.passive_waiting import TORCH_SPINS
 from refaug.scoring.metric_setup.model_registry import ModelRegistry

@@ -13,10 +13,11 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from urllib.parse import unquote
 
 from refaug.core.errors import BadInput
+from refaug.core.kept import cached_property
 from refaug.core.version import VERSION
 from refaug.metrics.base import Metric
 from refaug.metrics.catalogue import find_info

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Annotated, ClassVar, Final, Literal
 
 from refaug.core.errors import Usage
+from refaug.core.kept import cached_property
 from refaug.core.options.declaring import Argument, Doc, FileNames, Flag, Length, Metavar, Panel
 from refaug.core.options.decoding import Options
 from refaug.logs.reading.sources import encoding_of

@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Self
 
 from refaug.core.errors import Usage
+from refaug.core.kept import cached_property
 from refaug.core.options.declaring import Doc, Ge, Le, Length, Metavar, Panel, Signed
 from refaug.core.options.decoding import Options, as_values, decode
 from refaug.core.options.describing import options_of

@@ -14,11 +14,9 @@ from __future__ import annotations
 import _imp
 import importlib
 import os
-import sys
 import threading
 import time
 import weakref
-from functools import cached_property
 from typing import Any, Final
 
 _LONGEST_WAIT_S: Final = 60.0
@@ -64,8 +62,7 @@ class _Forks:
     def begin_in_child(self) -> None:
         """Give all locks back, and renew those that threads hold which do not exist here."""
         held = {id(lock) for lock in self._held}
-        stuck = [lock for lock in self._locks() if id(lock) not in held]
-        for lock in [*stuck, *_locks_of_cached_properties()]:
+        for lock in (lock for lock in self._locks() if id(lock) not in held):
             lock._at_fork_reinit()  # noqa: SLF001  as threading and logging renew theirs
         self.continue_in_parent()
 
@@ -95,14 +92,6 @@ def _other_thread_imports() -> bool:
     module_locks: dict[str, Any] = getattr(importlib, "_bootstrap")._module_locks  # noqa: B009, SLF001  no other door
     owners = (getattr(reference(), "owner", None) for reference in list(module_locks.values()))
     return any(owner not in (None, own) for owner in owners)
-
-
-def _locks_of_cached_properties() -> list[Any]:
-    """Return the locks of cached properties of ours: up to Python 3.11 each has one, for all objects of its class."""
-    modules = [module for name, module in list(sys.modules.items()) if name.startswith("refaug.")]
-    classes = {entry for module in modules for entry in list(vars(module).values()) if isinstance(entry, type)}
-    properties = (entry for owner in classes for entry in vars(owner).values() if isinstance(entry, cached_property))
-    return [each.lock for each in properties if hasattr(each, "lock")]
 
 
 _forks: Final = _Forks()

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from refaug.core.array_files import write_array
 from refaug.core.errors import BadInput, Conflict, Corrupt, DamagedSource, NotFound, UnknownFormat
 from refaug.core.files import make_folder, read_json, sha256_of, with_checksum, write_aside, write_json
+from refaug.core.kept import cached_property
 from refaug.core.version import VERSION
 
 # ── Reading the word vectors of other tools: GloVe text, word2vec text and binary, each also as .gz ───────────────────
@@ -239,12 +240,12 @@ class WordVectors:
         """The length of a vector."""
         return int(self.matrix.shape[1])
 
-    @functools.cached_property
+    @cached_property
     def index(self) -> dict[str, int]:
         """The row of each word."""
         return {word: row for row, word in enumerate(self.words)}
 
-    @functools.cached_property
+    @cached_property
     def sha256(self) -> str:
         """The hash of words and vectors: the same for the same content, whatever file it came from."""
         return self.recorded_sha256 or self._content_sha256()
@@ -282,7 +283,7 @@ class WordVectors:
         row = self.index.get(word)
         return 0.0 if row is None else float(self.frequencies(np.array([row]))[0])
 
-    @functools.cached_property
+    @cached_property
     def _mass(self) -> float:
         if self.counts is not None:
             return float(self.counts.sum()) or 1.0

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from types import MappingProxyType
 from typing import Annotated, Any, Final, Literal, Self
 
 from refaug.core.errors import Usage
+from refaug.core.kept import cached_property
 from refaug.core.options.declaring import Argument, Doc, Ge, Le, Length, Metavar, NoFlag, Pattern
 from refaug.core.options.decoding import Options
 from refaug.core.options.describing import options_of

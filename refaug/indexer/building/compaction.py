@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,6 +26,7 @@ from refaug.core.artefacts.version_locks import HeldVersion
 from refaug.core.artefacts.versions import Writer
 from refaug.core.errors import Conflict
 from refaug.core.files import make_folder
+from refaug.core.kept import cached_property
 from refaug.core.progress import Progress
 from refaug.core.query_engine import QueryEngine, scratch_in
 from refaug.indexer.bm25.scores import Bm25Settings, Bm25Statistics

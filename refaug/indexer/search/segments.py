@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from refaug.core.artefacts.verified_files import Stamp, stamp_of
 from refaug.core.errors import Corrupt
+from refaug.core.kept import cached_property
 from refaug.core.memory import BoundedCache
 from refaug.indexer.bm25.index import Bm25Index
 from refaug.indexer.columns import TextColumn, map_array

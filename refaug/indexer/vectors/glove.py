@@ -29,6 +29,7 @@ from numpy.typing import DTypeLike, NDArray
 from refaug.core.array_files import write_array
 from refaug.core.errors import BadInput, Corrupt, Usage
 from refaug.core.files import make_folder, read_json, remove_tree, storage_errors, sync_file, write_json
+from refaug.core.kept import cached_property
 from refaug.core.kernels.kernel import compiled, compiled_with
 from refaug.core.progress import Progress
 from refaug.indexer.columns import map_array
@@ -237,7 +238,7 @@ class Blocks:
     pairs: NDArray[np.uint16]  # (entries, 2): places in the lower and the higher range
     targets: NDArray[np.float32]  # (entries, 2): log x, and the weight f(x)
 
-    @functools.cached_property
+    @cached_property
     def visits(self) -> NDArray[np.int64]:
         """How many entries are trained when a range of words meets a range of contexts (ranges, ranges).
 

@@ -7,11 +7,12 @@ import zlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
+
+from refaug.core.kept import cached_property
 
 RUN: Final = 3  # words; shorter runs are in many true replies
 WORDS: Final = 300  # that are told apart; all others are one

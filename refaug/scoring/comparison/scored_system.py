@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
 
 from refaug.core.errors import BadInput
+from refaug.core.kept import cached_property
 from refaug.core.records import Item
 from refaug.metrics.base import Floats, Metric, References
 from refaug.metrics.statistics.resampling import ValueOfSums, approximate_randomisation, paired_bootstrap

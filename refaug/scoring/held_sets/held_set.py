@@ -6,7 +6,6 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Final, NamedTuple, overload
 
 import numpy as np
@@ -14,6 +13,7 @@ import zstandard
 from numpy.typing import NDArray
 
 from refaug.core.errors import NotFound, TooLarge, Withdrawn
+from refaug.core.kept import cached_property
 from refaug.core.memory import BoundedCache, MemoryCounter
 from refaug.core.progress import Progress
 from refaug.core.records import Item, Origin

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
@@ -20,6 +19,7 @@ import numpy as np
 
 from refaug.core.artefacts.version_locks import HeldVersion
 from refaug.core.errors import BadInput, Usage
+from refaug.core.kept import cached_property
 from refaug.core.progress import Progress, Silent
 from refaug.core.records import Item, Origin
 from refaug.core.text.normalisation import normalise

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from functools import cached_property
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -23,6 +22,7 @@ from refaug.core.artefacts.versions import report_change
 from refaug.core.errors import BadInput, Conflict, Corrupt, DamagedSource, NotFound, RefaugError, Usage, Withdrawn
 from refaug.core.files import storage_errors
 from refaug.core.home import Settings
+from refaug.core.kept import cached_property
 from refaug.core.processes.live_file import LiveFile
 from refaug.core.progress import Progress, Silent
 from refaug.core.records import Item

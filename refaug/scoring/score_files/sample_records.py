@@ -10,10 +10,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Final, Self
 
 from refaug.core.errors import BadInput, RefaugError
+from refaug.core.kept import cached_property
 from refaug.core.records import Item
 from refaug.metrics.signature import Signature
 from refaug.scoring.items import BadItem, parse_item

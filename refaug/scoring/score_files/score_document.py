@@ -13,7 +13,6 @@ import hashlib
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import islice
 from operator import itemgetter
 from pathlib import Path
@@ -23,6 +22,7 @@ import numpy as np
 import orjson
 
 from refaug.core.errors import BadInput, NoSource, RefaugError
+from refaug.core.kept import cached_property
 from refaug.core.memory import BoundedCache, CompactTexts
 from refaug.core.records import Item
 from refaug.logs.reading.sources import require_readable

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Self
 
 from refaug.core.errors import BadInput
+from refaug.core.kept import cached_property
 from refaug.metrics.signature import Signature
 from refaug.scoring.score_files import score_document
 from refaug.scoring.score_files.score_document import (

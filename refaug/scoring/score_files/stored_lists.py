@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
 from typing import Any, overload
 
 import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from refaug.core.kept import cached_property
 from refaug.metrics.base import Floats
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import mmap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Self, TypedDict, cast
 
@@ -19,6 +18,7 @@ from numpy.typing import NDArray
 from refaug.core.array_files import write_array
 from refaug.core.errors import Corrupt, Usage
 from refaug.core.files import read_json, with_checksum, write_aside, write_json
+from refaug.core.kept import cached_property
 from refaug.metrics.base import Floats
 from refaug.metrics.statistics.resampling import holm
 from refaug.scoring.comparison.scored_system import SystemRun

@@ -10,7 +10,6 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
 from sys import intern
@@ -20,6 +19,7 @@ from typing import Any, Final, TypeVar, overload
 import orjson
 
 from refaug.core.files import make_folder, storage_errors
+from refaug.core.kept import cached_property
 from refaug.core.memory import CompactTexts
 from refaug.core.records import Item, Origin, Reference
 from refaug.metrics.base import Problem, References

@@ -6,7 +6,6 @@ import traceback
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,7 @@ from starlette.requests import HTTPConnection
 
 from refaug.core.errors import Overloaded
 from refaug.core.home import Settings
+from refaug.core.kept import cached_property
 from refaug.core.text.messages import HiddenFolders, escape_undecodable
 from refaug.service.server_settings import MIB, ServeSettings
 

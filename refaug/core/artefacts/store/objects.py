@@ -21,7 +21,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
-from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any, Final, Self
 
@@ -32,6 +31,7 @@ from refaug.core.artefacts.store.store_files import UPLOADS, StoreEntry, StoreFi
 from refaug.core.artefacts.versions import VersionName
 from refaug.core.errors import Conflict, Corrupt, Locked, NotFound, Unavailable, Usage
 from refaug.core.files import CHECKSUM, NAME, require_checksum, require_name, unique_suffix, with_checksum
+from refaug.core.kept import cached_property
 
 # ── The record of a version in a store: which parts it has, with their hashes, and where they lie ─────────────────────
 #

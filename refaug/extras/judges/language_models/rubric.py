@@ -20,7 +20,6 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,6 +28,7 @@ import orjson
 from refaug.bots.endpoint.chat import ChatMessage
 from refaug.bots.endpoint.specification import read_table
 from refaug.core.errors import BadInput, Usage
+from refaug.core.kept import cached_property
 from refaug.extras.judges.metrics.judged_replies import JudgeQuestion
 
 _BUILT_IN: Final = Path(__file__).parent / "rubrics"

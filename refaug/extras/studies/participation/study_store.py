@@ -9,7 +9,6 @@ import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from functools import cached_property
 from typing import Any, Final, Self
 
 import orjson
@@ -19,6 +18,7 @@ from sqlalchemy.exc import IntegrityError
 from refaug.bots.stored.specification import StoredBot
 from refaug.core.errors import BadInput, Conflict, NotFound
 from refaug.core.files import require_name
+from refaug.core.kept import cached_property
 from refaug.core.memory import BoundedCache
 from refaug.core.options.decoding import made_of
 from refaug.extras.studies.assignment import PlannedTask

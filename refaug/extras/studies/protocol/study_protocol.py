@@ -10,13 +10,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Final, Self
 
 import orjson
 
 from refaug.core.errors import BadInput
 from refaug.core.files import NAME
+from refaug.core.kept import cached_property
 from refaug.extras.studies.protocol.study_form import (
     ID,
     StudyFields,

@@ -7,7 +7,6 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -17,6 +16,7 @@ from refaug.core.artefacts.build_stages import Stages
 from refaug.core.errors import CheckFailed, Usage
 from refaug.core.files import make_folder, remove_tree
 from refaug.core.home import Settings
+from refaug.core.kept import cached_property
 from refaug.core.processes.free_cores import available_cores, free_cores
 from refaug.core.progress import Progress
 from refaug.service.jobs.audited_jobs import FOLDER

@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -15,6 +15,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from refaug.core.errors import Usage
+from refaug.core.kept import cached_property
 from refaug.core.records import Item
 from refaug.metrics.costs import lengths_of, lengths_of_replies, with_further
 from refaug.metrics.metric_info import Uses
