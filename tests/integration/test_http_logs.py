@@ -132,6 +132,14 @@ def test_bad_dialogue_refuses_all_with_its_place_or_is_skipped_on_request(client
     assert client.get("/v1/logs/talk").json()["waiting"]["dialogues"] == 1
 
 
+def test_of_many_bad_dialogues_a_hundred_are_named_and_the_others_counted(client: TestClient) -> None:
+    refused = client.post("/v1/logs/talk/dialogues", json={"dialogues": [1] * 130})
+    assert refused.status_code == 422
+    told = refused.json()
+    assert [one["place"] for one in told["errors"]] == list(range(100))
+    assert told["more_errors"] == 30
+
+
 def test_a_finished_erasure_has_no_name_of_whom_it_erased(home: Settings, client: TestClient) -> None:
     names = ["zenobia-zanzibar", "nowhere"]
     turns = [{"text": "where do you buy tea", "speaker": names[0]}, {"text": "at the mill", "speaker": "b"}]

@@ -91,7 +91,7 @@ def _model_in(annotation: Any) -> type[BaseModel] | None:
 log = logging.getLogger(__name__)
 
 MEDIA_TYPE: Final = "application/problem+json"
-_MAX_SHOWN: Final = 100  # errors listed in a response; the others are counted
+MAX_SHOWN: Final = 100  # errors listed in a response; the others are counted
 _CODES: Final = {
     400: "usage",
     401: "no_key",
@@ -321,7 +321,7 @@ def problem_response(request: Request, error: RefaugError) -> Response:
     if isinstance(error, Usage) and error.field:
         body["field"] = error.field
     if isinstance(error, BadRequest) and error.errors:
-        body["errors"] = error.errors[:_MAX_SHOWN]
+        body["errors"] = error.errors[:MAX_SHOWN]
         if error.error_count > len(body["errors"]):
             body["more_errors"] = error.error_count - len(body["errors"])
     if isinstance(error, BadRequest) and error.unknown_fields:

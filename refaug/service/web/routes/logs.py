@@ -26,7 +26,7 @@ from refaug.service.web.handling.job_queueing import (
     enqueue_job,
 )
 from refaug.service.web.openapi import created, route_options
-from refaug.service.web.problems import BadRequest
+from refaug.service.web.problems import MAX_SHOWN, BadRequest
 from refaug.service.web.schemas.common import Dialogue, OnError, Page, ResponseModel, StrictModel
 from refaug.service.web.schemas.jobs import OneJobOut
 from refaug.service.web.state import ServiceState, state_of
@@ -232,9 +232,9 @@ async def post_dialogues(
                 "field": f"dialogues[{bad_dialogue.place}]{f'.{bad_dialogue.field}' if bad_dialogue.field else ''}",
                 "message": bad_dialogue.message,
             }
-            for bad_dialogue in error.bad
+            for bad_dialogue in error.bad[:MAX_SHOWN]
         ]
-        raise BadRequest(error.message, errors=listed, remedy=error.remedy) from None
+        raise BadRequest(error.message, errors=listed, error_count=len(error.bad), remedy=error.remedy) from None
     return json_response(report, status=202)
 
 
