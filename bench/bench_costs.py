@@ -160,7 +160,8 @@ def worst(server: MeasuredServer, found: Sequence[Sent], keep: int, settings: ar
     by_time = sorted(found, key=lambda sent: -server.send(sent, settings.seconds)[1])
     memory = server.memory()
     rows = [measure(server, sent, settings.seconds, memory) for sent in by_time[:keep]]
-    return {**max(rows, key=lambda row: max(row["bleu_most_s"], row["healthz_most_s"])), "kept": [row["of"] for row in rows]}
+    slowest = max(rows, key=lambda row: max(row["bleu_most_s"], row["healthz_most_s"]))
+    return {**slowest, "kept": [row["of"] for row in rows]}
 
 
 # ── Bodies of metrics ─────────────────────────────────────────────────────────────────────────────────────────────────
