@@ -64,19 +64,23 @@ class PlainVhred:
 
     def read(self, dialogue: Sequence[Pieces]) -> PlainStates:
         """The states at the end that comes first, and after each turn."""
-        config, end = self.config, self.config.end
-        states = [np.zeros(config.utterance), np.zeros(config.utterance)]
-        context = np.zeros(config.context)
-        utterances, contexts = list[Doubles](), list[Doubles]()
+        context, utterances, contexts = np.zeros(self.config.context), self.utterances(dialogue), list[Doubles]()
+        for utterance in utterances:
+            context = self.step("encoder.turns", 0, utterance, context)
+            contexts.append(context)
+        return PlainStates(utterances, contexts)
+
+    def utterances(self, dialogue: Sequence[Pieces]) -> list[Doubles]:
+        """The vectors at the end that comes first, and after each turn."""
+        end, utterances = self.config.end, list[Doubles]()
+        states = [np.zeros(self.config.utterance), np.zeros(self.config.utterance)]
         for turn in ([], *dialogue):
             for direction, pieces in enumerate((list(turn), list(turn)[::-1])):
                 for piece in (*pieces, end):
                     embedded = self.weights["embedding"][piece]
                     states[direction] = self.step("encoder.pieces", direction, embedded, states[direction])
             utterances.append(np.concatenate(states))
-            context = self.step("encoder.turns", 0, utterances[-1], context)
-            contexts.append(context)
-        return PlainStates(utterances, contexts)
+        return utterances
 
     def step(self, cell: str, number: int, seen: Doubles, state: Doubles) -> Doubles:
         """One step of a cell."""
@@ -109,29 +113,29 @@ class PlainVhred:
             candidate = (1 - overwrite) * candidate + overwrite * through
         return np.asarray((1 - update) * state + update * candidate)
 
-    def gaussian(self, layers: str, seen: Doubles) -> tuple[Doubles, Doubles]:
+    def gaussian(self, layers: str, seen: Doubles, scale: float = 0.1) -> tuple[Doubles, Doubles]:
         """Mean and variance that layers give."""
         for layer in ("wide", "narrow"):
-            weights = {name: self.weights[f"latent.{layers}.{layer}.{name}"] for name in _LAYER}
+            weights = {name: self.weights[f"{layers}.{layer}.{name}"] for name in _LAYER}
             curved = weights["curved_gain"][0] * layer_normalised(
                 seen @ weights["curved_weight"] + weights["curved_bias"][0]
             )
             straight = weights["straight_gain"][0] * layer_normalised(seen @ weights["straight_weight"])
             seen = np.tanh(curved) + straight + weights["straight_bias"][0]
         mean, spread = (
-            self.weights[f"latent.{layers}.{name}.weight"] @ seen + self.weights[f"latent.{layers}.{name}.bias"]
+            self.weights[f"{layers}.{name}.weight"] @ seen + self.weights[f"{layers}.{name}.bias"]
             for name in ("mean", "variance")
         )
-        return mean, np.clip(0.1 * np.log1p(np.exp(spread)), 0.01, 10)
+        return mean, np.clip(scale * np.log1p(np.exp(spread)), 0.01, 10)
 
     def prior(self, context: Doubles) -> tuple[Doubles, Doubles]:
         """Mean and variance before a turn is seen."""
-        return self.gaussian("prior_layers", context)
+        return self.gaussian("latent.prior_layers", context)
 
     def posterior(self, context: Doubles, utterance: Doubles) -> tuple[Doubles, Doubles]:
         """Mean and variance after a turn is seen."""
         before = self.prior(context)
-        candidate = self.gaussian("posterior_layers", np.concatenate([context, utterance]))
+        candidate = self.gaussian("latent.posterior_layers", np.concatenate([context, utterance]))
         shares = [self.weights[f"latent.{name}_share"] for name in ("mean", "variance")]
         mean, variance = (
             share * of_prior + (1 - share) * own for share, of_prior, own in zip(shares, before, candidate, strict=True)

@@ -17,6 +17,7 @@ from refaug.bots.specification import BotSpecification
 from refaug.core.errors import BadInput, Usage
 from refaug.rater.adem.vhred.sizes import (
     CHOICES,
+    HELD,
     METHODS,
     MOST_BEAMS,
     MOST_CANDIDATES,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from refaug.rater.adem.vhred.artefact import Vhred
 
 KIND: Final = "vhred"
+CONVERSATION: Final = "conversation"
 KEYS: Final[Mapping[str, str]] = {
     "method": f"{', '.join(METHODS)}; without it {GenerationSettings.method}",
     "beams": f"width of beam search, 1 to {MOST_BEAMS}; without it {GenerationSettings.beams}",
@@ -35,6 +37,7 @@ KEYS: Final[Mapping[str, str]] = {
     "temperature": "of sampling, above 0 and at most 10; without it 1",
     "top-k": "the likeliest pieces that are sampled from; without it all",
     "max-tokens": f"pieces of a reply, 1 to {MOST_PIECES}; without it {GenerationSettings.max_tokens}",
+    CONVERSATION: f"of a VHCR, {' or '.join(HELD)}; without it {GenerationSettings.conversation}",
 }
 NO_UTTERANCE: Final = "no_utterance"
 NOTHING_GENERATED: Final = "nothing_generated"
@@ -57,6 +60,7 @@ def generation_settings(specification: BotSpecification) -> GenerationSettings:
             max_tokens=specification.whole_number(
                 "max-tokens", GenerationSettings.max_tokens, least=1, most=MOST_PIECES
             ),
+            conversation=specification.text(CONVERSATION) or GenerationSettings.conversation,  # type: ignore[arg-type]
         )
     except Usage as error:
         raise Usage(
@@ -89,6 +93,11 @@ class GeneratingBot(Replier):
                 f"{specification}: the vhred {vhred.spec} was never trained, and would write noise",
                 remedy="name one that was pre-trained: refaug artefacts list vhred",
             )
+        if specification.text(CONVERSATION) is not None and not vhred.config.conversation:
+            raise Usage(
+                f"{specification}: {vhred.spec} has no variable of the conversation",
+                remedy=f"leave {CONVERSATION} out, or name a VHCR",
+            )
         return cls(vhred=vhred, settings=generation_settings(specification))
 
     @property
@@ -102,6 +111,8 @@ class GeneratingBot(Replier):
                 fields["choice"] = settings.choice
         if settings.method == "sample":
             fields |= {"temperature": f"{settings.temperature:g}", "top-k": str(settings.top_k)}
+        if self.vhred.config.conversation:
+            fields[CONVERSATION] = settings.conversation
         return {**fields, "max-tokens": str(settings.max_tokens)}
 
     @property
@@ -114,7 +125,10 @@ class GeneratingBot(Replier):
         turns = [tuple(turn for turn in request.item.turns if turn.strip()) for request in requests]
         answered = [at for at, request in enumerate(requests) if (request.item.utterance or "").strip()]
         texts = self.vhred.generate(
-            [turns[at] for at in answered], self.settings, [_seed(requests[at].seed, turns[at]) for at in answered]
+            [turns[at] for at in answered],
+            self.settings,
+            [_seed(requests[at].seed, turns[at]) for at in answered],
+            [_held(requests[at], turns[at][:1]) for at in answered],
         )
         replies = [BotReply(text=None, problem=NO_UTTERANCE) for _ in requests]
         for at, text in zip(answered, texts, strict=True):
@@ -123,12 +137,19 @@ class GeneratingBot(Replier):
 
     def openings(self, requests: Sequence[ReplyRequest]) -> list[BotReply]:
         """Write what dialogues begin with: replies to the end of a turn alone."""
-        texts = self.vhred.generate([()] * len(requests), self.settings, [_seed(each.seed, ()) for each in requests])
+        seeds, held = [_seed(each.seed, ()) for each in requests], [_held(each, ()) for each in requests]
+        texts = self.vhred.generate([()] * len(requests), self.settings, seeds, held)
         return list(map(_or_nothing, texts))
 
 
 def _or_nothing(text: str) -> BotReply:
     return BotReply(text=text) if text.strip() else BotReply(text=None, problem=NOTHING_GENERATED)
+
+
+def _held(request: ReplyRequest, first: Sequence[str]) -> tuple[Sequence[str], int]:
+    """Return what a conversation's variable is held by: its opening turns, and a seed."""
+    begun = request.begun or (first, request.seed)
+    return begun[0], _seed(begun[1], begun[0])
 
 
 def _seed(seed: int, turns: Sequence[str]) -> int:

@@ -25,13 +25,15 @@ class ReplyRequest:
     Everything else in `item` says what a reply must not come from: its references, its dialogue, excluded dialogues.
     The turns alternate: the bot's own earlier replies are the last but one, the last but three, and so on. `id` names
     the request to bots behind an address; bots in this process do not read it. `own` has the bot's replies so far as it
-    gave them, the newest last, where `turns` are cut or changed; without it they are those in `turns`.
+    gave them, the newest last, where `turns` are cut or changed; without it they are those in `turns`. `begun` has the
+    turns before the bot's first reply, and a seed of the whole conversation, where turns are cut or seeds change.
     """
 
     item: Item
     seed: int
     id: str = ""
     own: tuple[str, ...] | None = None
+    begun: tuple[tuple[str, ...], int] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -94,6 +94,7 @@ class NetworkFiles(Generic[AnyConfig, AnyNetwork]):
     arrays: Callable[[AnyConfig, Arrays], AnyNetwork] | None = None
     network: str | None = None  # among the networks of the kind; None: the manifest names none
     has_temperature: bool = False
+    written: Callable[[Any], Mapping[str, object]] = asdict  # a config, as it stands in a manifest
 
     def save(
         self,
@@ -119,7 +120,7 @@ class NetworkFiles(Generic[AnyConfig, AnyNetwork]):
             [WEIGHTS, *([] if tokenizer is None else [TOKENIZER]), REPORT, *facts.get("beside", ())],
             {
                 **({} if self.network is None else {"network": self.network}),
-                "config": asdict(model.config),  # type: ignore[call-overload]  # of the kind's networks
+                "config": self.written(model.config),
                 **({"temperature": facts["temperature"]} if self.has_temperature else {}),
             },
             content=(WEIGHTS, TOKENIZER),

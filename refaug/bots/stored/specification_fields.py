@@ -20,7 +20,7 @@ SAMPLE: Final = re.compile(r"sample\(\s*(\d{1,4}(?:\.\d{1,6})?)\s*,\s*([1-9]\d{0
 CHAT_FIELDS: Final = ("system", "temperature", "max_tokens", "turns")
 _SOURCE: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}(@[0-9]{4}-[0-9]{2}-[0-9]{2}\.[1-9][0-9]{0,8})?")
 _RETRIEVAL_FIELDS: Final = ("index", "mode", "pick", "exclude_logs", "after", "before")
-_NEURAL_FIELDS: Final = ("vhred", "method", "choice", "beams", "temperature", "top_k", "max_tokens")
+_NEURAL_FIELDS: Final = ("vhred", "method", "choice", "beams", "temperature", "top_k", "max_tokens", "conversation")
 _DEGRADED_FIELDS: Final = ("bot", "share", "pool")
 _REPLAY_FIELDS: Final = ("replies", "pick", "cycle")
 
@@ -57,9 +57,7 @@ def pick_of(fields: Fields, where: str) -> tuple[int, float | None]:
 def neural_specification(fields: Fields, where: str) -> BotSpecification:
     """Return how a network writes, as a bot of a command is written."""
     reader = _reader(fields, where, _NEURAL_FIELDS)
-    settings = [("method", method)] if (method := reader.text("method")) else []
-    if choice := reader.text("choice"):
-        settings.append(("choice", choice))
+    settings = [(name, text) for name in ("method", "choice", "conversation") if (text := reader.text(name))]
     for name in ("beams", "temperature", "top_k", "max_tokens"):
         if name in fields:
             number = reader.number(name, 0, 0, 1e9, whole=name != "temperature")

@@ -113,6 +113,7 @@ def _request(conversation: SelfPlayed, turn: int, rules: SelfPlayRules) -> Reply
         item=Item(id=f"self-play-{start.number}/{turn}", turns=rules.seen(texts), dialogue=start.dialogue),
         seed=_turn_seed(rules.seed, start.number, turn),
         own=tuple(conversation.replies[turn % 2 :: 2]),
+        begun=(tuple(text for text in start.turns if text.strip()), _turn_seed(rules.seed, start.number, -1)),
     )
 
 

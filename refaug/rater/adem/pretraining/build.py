@@ -24,9 +24,21 @@ from refaug.rater.adem.pretraining.dialogues import (
     open_dialogues,
     require_dialogues,
 )
+from refaug.rater.adem.pretraining.latent_report import HeldOutLatents, LatentGaussians
+from refaug.rater.adem.pretraining.targets import (
+    NO_TEACHERS,
+    HeadOrder,
+    TeacherOpeners,
+    TurnTargets,
+    chosen_inputs,
+    heads_loss,
+    teach,
+    with_directions,
+)
 from refaug.rater.adem.vhred.artefact import KIND, piece_log_likelihoods, save_vhred
 from refaug.rater.adem.vhred.encoder import Turns
-from refaug.rater.adem.vhred.network import VhredNetwork, divergence, new_vhred
+from refaug.rater.adem.vhred.gaussians import Gaussian, divergence, standard_like
+from refaug.rater.adem.vhred.network import VhredNetwork, new_vhred
 from refaug.rater.adem.vhred.sizes import VhredConfig
 from refaug.rater.language_coverage import Coverage
 from refaug.rater.network_folder import TrainingPlaces
@@ -51,16 +63,32 @@ from refaug.rater.training.order import (
 # ── The objective of pre-training: the bound on the likelihood of all turns of dialogues ──────────────────────────────
 
 
+class Noise(NamedTuple):
+    """Standard normal numbers, from which latent variables are drawn; None without the variable."""
+
+    turns: Tensor | None  # (turns, latent)
+    conversations: Tensor | None  # (windows, conversation)
+
+    def draw_conversations(self, after: Gaussian) -> Tensor:
+        """Return the conversations' variable."""
+        assert self.conversations is not None, "noise is drawn for the network"
+        return after.sample(self.conversations)
+
+
 class BoundTerms(NamedTuple):
     """The terms of the bound for the turns of a batch."""
 
     losses: Tensor  # (all steps,): −log p of each piece and of each end, in nats, packed as the turns are
     divergences: Tensor  # (turns,), in nats; zeros without a latent variable
     right: Tensor  # (all steps,): whether the likeliest piece is the true one
+    conversations: Tensor  # (windows,): divergences of the conversations' variable, in nats; zeros without it
+    contexts: Tensor  # (turns, context): before each turn
+    gaussians: tuple[LatentGaussians, LatentGaussians]  # of the turns, and of the conversations
 
-    def cost(self, weight: float, windows: int) -> Tensor:
-        """Return the sum of all terms over the number of windows, with this weight of the divergence."""
-        return (self.losses.sum() + weight * self.divergences.sum()) / windows
+    def cost(self, weight: float, windows: int, heads: Tensor | float = 0.0) -> Tensor:
+        """Return the sum of all terms over the number of windows, with this weight of the divergences."""
+        divergences = self.divergences.sum() + self.conversations.sum()
+        return (self.losses.sum() + weight * divergences + heads) / windows
 
 
 def kl_weight(step: int, kl_steps: int) -> float:
@@ -68,22 +96,27 @@ def kl_weight(step: int, kl_steps: int) -> float:
     return 1.0 if kl_steps <= 0 else min(1.0, step / kl_steps)
 
 
-def bound_terms(network: VhredNetwork, batch: WindowBatch, noise: Tensor | None, device: str) -> BoundTerms:
-    """Return the terms of the bound; `noise` (turns, latent) is standard normal, None without a latent variable."""
+def bound_terms(network: VhredNetwork, batch: WindowBatch, noise: Noise, device: str) -> BoundTerms:
+    """Return the terms of the bound."""
     with mixed_precision(device):
-        states = network.read(batch.dialogues)
+        states = network.read(batch.dialogues, noise.draw_conversations, batch.dropped)
         before = torch.from_numpy(batch.before).to(device)
         contexts, utterances = states.contexts.flatten(0, 1), states.utterances.flatten(0, 1)
-        context, utterance = (nn.functional.embedding(before, each) for each in (contexts, utterances))
-        latent, divergences = None, context.new_zeros(len(before))
-        if network.latent is not None and noise is not None:
+        context, utterance = (nn.functional.embedding(before, each) for each in (contexts, states.heard.flatten(0, 1)))
+        latent = prior = posterior = None
+        divergences, conversations = context.new_zeros(len(before)), context.new_zeros(batch.window_count)
+        if network.latent is not None and noise.turns is not None:
             prior = network.latent.prior(context)
             posterior = network.latent.posterior(context, nn.functional.embedding(before + 1, utterances), prior)
-            latent, divergences = posterior.sample(noise), divergence(posterior, prior)
+            latent, divergences = posterior.sample(noise.turns), divergence(posterior, prior)
+        if (after := states.conversations) is not None:
+            conversations = divergence(after, standard_like(after))
         logits = network.decode(batch.turns, network.condition(context, utterance, latent))
     targets = torch.from_numpy(batch.turns.targets).to(device)
     losses = nn.functional.cross_entropy(_single(logits), targets, reduction="none")
-    return BoundTerms(losses, _single(divergences), logits.argmax(dim=1) == targets)
+    gaussians = LatentGaussians(prior, posterior), LatentGaussians(after and standard_like(after), after)
+    right, of_network = logits.argmax(dim=1) == targets, context[:, : network.config.context]
+    return BoundTerms(losses, _single(divergences), right, _single(conversations), of_network, gaussians)
 
 
 def _single(tensor: Tensor) -> Tensor:
@@ -91,13 +124,15 @@ def _single(tensor: Tensor) -> Tensor:
     return tensor.to(torch.promote_types(tensor.dtype, torch.float32))
 
 
-def draw_noise(network: VhredNetwork, batch: WindowBatch, seed: int, device: str) -> Tensor | None:
-    """Return noise for the turns of a batch, which its number and the seed determine on a device."""
-    if network.latent is None:
-        return None
-    generator = torch.Generator(device).manual_seed(seed_from([seed, 4, batch.number]))
-    shape = (len(batch.before), network.config.latent)
-    return torch.randn(shape, generator=generator, device=device)
+def draw_noise(network: VhredNetwork, batch: WindowBatch, seed: int, device: str) -> Noise:
+    """Return noise for a batch, which its number and the seed determine on a device."""
+
+    def draw(purpose: int, rows: int, size: int) -> Tensor | None:
+        generator = torch.Generator(device).manual_seed(seed_from([seed, purpose, batch.number]))
+        return torch.randn((rows, size), generator=generator, device=device) if size else None
+
+    config = network.config
+    return Noise(draw(4, len(batch.before), config.latent), draw(6, batch.window_count, config.conversation))
 
 
 # ── Pre-training as a task of the shared loop, and what validates it ──────────────────────────────────────────────────
@@ -113,6 +148,7 @@ class HeldOutFigures(NamedTuple):
     nll_with_context: float  # of turns that follow another one
     nll_without_context: float  # of first turns
     divergence: float  # of a turn
+    latents: HeldOutLatents
     accuracy: float  # share of pieces and ends that are the likeliest
     pieces: int
 
@@ -126,12 +162,14 @@ class PretrainingTask:
     validation: DialogueWindows
     kl_steps: int
     device: str
+    targets: TurnTargets | None = None  # what the heads learn
 
     def evaluate_batch(self, batch: WindowBatch) -> BatchResult:
         """Return the cost of a batch; its number decides the noise and the weight of the divergence."""
         noise = draw_noise(self.model, batch, self.examples.settings.seed, self.device)
         terms = bound_terms(self.model, batch, noise, self.device)
-        cost = terms.cost(kl_weight(batch.number, self.kl_steps), batch.window_count)
+        heads = heads_loss(self.model.heads, terms.contexts, batch, self.targets)
+        cost = terms.cost(kl_weight(batch.number, self.kl_steps), batch.window_count, heads)
         return BatchResult(cost, float(terms.right.float().mean()), batch.window_count)
 
     def validate(self) -> ValidationScores:
@@ -140,11 +178,13 @@ class PretrainingTask:
         return ValidationScores(figures.loss, figures.accuracy, discrimination(self.model, self.validation))
 
 
-def held_out_figures(network: VhredNetwork, windows: DialogueWindows, device: str = "cpu") -> HeldOutFigures:
+def held_out_figures(
+    network: VhredNetwork, windows: DialogueWindows, device: str = "cpu", targets: TurnTargets | None = None
+) -> HeldOutFigures:
     """Measure a network on the windows that validate."""
     network.eval()
     sums, counts = np.zeros(2), np.zeros(2)  # turns with a context, first turns
-    divergences, turns, right = 0.0, 0, 0
+    divergences, turns, right, latents = 0.0, 0, 0, HeldOutLatents(network, targets)
     with torch.inference_mode():
         for batch in windows.batches(VALIDATION_EPOCH):
             terms = bound_terms(network, batch, draw_noise(network, batch, windows.settings.seed, device), device)
@@ -154,13 +194,15 @@ def held_out_figures(network: VhredNetwork, windows: DialogueWindows, device: st
             divergences += float(terms.divergences.double().sum())
             turns += len(batch.before)
             right += int(terms.right.sum())
+            latents.add(batch, terms)
     pieces = int(counts.sum())
     return HeldOutFigures(
-        loss=float(sums.sum() + divergences) / pieces,
+        loss=float(sums.sum() + divergences + latents.divergence) / pieces,
         nll=float(sums.sum()) / pieces,
         nll_with_context=float(sums[0] / counts[0]),
         nll_without_context=float(sums[1] / counts[1]),
         divergence=divergences / turns,
+        latents=latents,
         accuracy=right / pieces,
         pieces=pieces,
     )
@@ -185,14 +227,16 @@ def discrimination(network: VhredNetwork, windows: DialogueWindows, count: int =
 
 # ── Report ────────────────────
 
-_LEAST_DIVERGENCE: Final = 0.1  # nats a turn; below, the decoder does without the latent variable
-
 
 def report_of(
-    network: VhredNetwork, course: TrainingCourse, train: DialogueWindows, validation: DialogueWindows
+    network: VhredNetwork,
+    course: TrainingCourse,
+    train: DialogueWindows,
+    validation: DialogueWindows,
+    targets: TurnTargets | None = None,
 ) -> dict[str, object]:
     """Measure a trained network on dialogues that it was not trained on; nll is in nats a piece."""
-    figures = held_out_figures(network, validation)
+    figures = held_out_figures(network, validation, targets=targets)
     return {
         "parameters": network.parameter_count,
         "best_epoch": course.best_epoch,
@@ -206,17 +250,9 @@ def report_of(
         "nll_without_context": figures.nll_without_context,
         "unigram_nll": unigram_nll(train, validation, network.config.vocabulary),
         "next_piece_accuracy": figures.accuracy,
-        "kl": figures.divergence,
-        "latent": latent_state(network, figures),
+        **figures.latents.report(figures.divergence, train, validation),
         "discrimination": discrimination(network, validation),
     }
-
-
-def latent_state(network: VhredNetwork, figures: HeldOutFigures) -> str:
-    """Return a word for what became of the latent variable."""
-    if network.latent is None:
-        return "none"
-    return "collapsed" if figures.divergence < _LEAST_DIVERGENCE else "used"
 
 
 def unigram_nll(train: DialogueWindows, validation: DialogueWindows, vocabulary: int) -> float:
@@ -253,6 +289,7 @@ class VhredOrder(TrainingOrder):
     kl_steps: int = 8_000  # until the divergence counts in full
     weight_scale: float | None = None
     exclude: tuple[ExcludedFile, ...] = ()
+    heads: HeadOrder = field(default_factory=HeadOrder)
 
     @classmethod
     def read_settings(cls, written: Mapping[str, Any]) -> dict[str, object]:
@@ -261,7 +298,8 @@ class VhredOrder(TrainingOrder):
 
     def own_inputs(self, sources: TrainingLogs) -> dict[str, object]:
         """Return its settings; of excluded files the content, not the place."""
-        return {**super().own_inputs(sources), "exclude": [each.sha256 for each in self.exclude]}
+        excluded = [each.sha256 for each in self.exclude]
+        return chosen_inputs({**super().own_inputs(sources), "exclude": excluded}, self.heads)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -280,12 +318,14 @@ def pretrain_vhred(
     progress: Progress,
     *,
     read_excluded: ReadExcluded = lambda _files: ExcludedTexts.none(),
+    openers: TeacherOpeners = NO_TEACHERS,
     **told: Unpack[TrainingKeywords],
 ) -> TrainedVersion:
     """Learn the pieces, read the dialogues, train, measure and publish; resume an interrupted run.
 
-    `read_excluded` reads the texts of the excluded files. If the published vhred was made of exactly these inputs, it
-    is returned as it is, unless `again` is set. A random encoder is not trained, and reads no dialogues.
+    `read_excluded` reads the texts of the excluded files, and `openers` open the teachers of heads. If the published
+    vhred was made of exactly these inputs, it is returned as it is, unless `again` is set. A random encoder is not
+    trained, and reads no dialogues.
     """
 
     def train(training: Training[VhredOrder]) -> PreparedVersion:
@@ -296,10 +336,19 @@ def pretrain_vhred(
             report: dict[str, object] = {"parameters": network.parameter_count, **training.facts(tokenizer="tokenizer")}
             coverage = None
         else:
+            dialogues = _code(tokenizer, read_excluded, training)
+            config, targets = teach(config, dialogues, tokenizer, training, openers)
             network = new_vhred(config, order.training.seed, order.weight_scale)
-            report = _train(network, _code(tokenizer, read_excluded, training), training)
+            report = _train(network, dialogues, targets, training)
             coverage = Coverage.read(training.stages.facts("dialogues")["coverage"])
-        return training.version(save_vhred, network, tokenizer, report, coverage=coverage, **_settings(order))
+        return training.version(
+            with_directions(save_vhred, training.folder),
+            network,
+            tokenizer,
+            report,
+            coverage=coverage,
+            **_settings(order),
+        )
 
     return train_network(places, order, progress, train, **told)
 
@@ -311,6 +360,7 @@ def _settings(order: VhredOrder) -> dict[str, object]:
         "kl_steps": order.kl_steps,
         "weight_scale": order.weight_scale,
         "exclude": [asdict(each) for each in order.exclude],
+        **({"heads": asdict(order.heads)} if order.heads.names else {}),
     }
 
 
@@ -329,11 +379,15 @@ def _code(
     return open_dialogues(folder)
 
 
-def _train(network: VhredNetwork, dialogues: CodedDialogues, training: Training[VhredOrder]) -> dict[str, object]:
+def _train(
+    network: VhredNetwork, dialogues: CodedDialogues, targets: TurnTargets | None, training: Training[VhredOrder]
+) -> dict[str, object]:
     """Train a network, and return the report."""
     order = training.order
     train, validation = (
         DialogueWindows(dialogues, order.windows, is_validation=side, end=network.config.end) for side in (False, True)
     )
-    course = training.run(PretrainingTask(network, train, validation, order.kl_steps, order.training.device))
-    return {**training.facts(tokenizer="tokenizer", texts="dialogues"), **report_of(network, course, train, validation)}
+    task = PretrainingTask(network, train, validation, order.kl_steps, order.training.device, targets)
+    report = report_of(network, training.run(task), train, validation, targets)
+    stages = {"tokenizer": "tokenizer", "texts": "dialogues", **({"teachers": "targets"} if targets else {})}
+    return {**training.facts(**stages), **report}

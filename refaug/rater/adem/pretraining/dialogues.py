@@ -19,6 +19,7 @@ from refaug.core.records import Item
 from refaug.core.text.normalisation import normalise
 from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from refaug.logs.pairs import text_key
+from refaug.rater.adem.vhred.conversation import DropBy, draw_dropped
 from refaug.rater.adem.vhred.encoder import DialogueBatch, Numbers, batch_dialogues
 from refaug.rater.adem.vhred.network import DecodedTurns, pack_turns
 from refaug.rater.language_coverage import Coverage
@@ -255,6 +256,9 @@ class WindowSettings:
     steps: int = 20_000  # batches of the whole training
     round_steps: int = 1_000  # batches between two validations
     word_drop: float = 0.25  # share of the decoder's inputs that are replaced by the unknown piece
+    sentence_drop: float = 0.0  # share of turns that the reader of turns of a VHCR does not hear
+    drop_by: DropBy = "turn"
+    least_turns: int = 2  # of a dialogue
     validation_share: float = 0.02  # of the dialogues, never trained on
     validation_limit: int = 2_000  # windows that validate
     seed: int = 1
@@ -262,8 +266,9 @@ class WindowSettings:
     def __post_init__(self) -> None:
         if min(self.turns, self.batch, self.steps, self.round_steps, self.validation_limit) < 1:
             raise Usage("turns, windows a batch, steps and windows that validate are 1 or more")
-        if not 0 <= self.word_drop < 1:
-            raise Usage(f"a word drop of {self.word_drop}", remedy="from 0 on, below 1")
+        for name, share in (("word", self.word_drop), ("sentence", self.sentence_drop)):
+            if not 0 <= share < 1:
+                raise Usage(f"a {name} drop of {share}", remedy="from 0 on, below 1")
         if not 0 < self.validation_share < 1:
             raise Usage(f"a validation share of {self.validation_share}", remedy="give one between 0 and 1")
 
@@ -293,6 +298,8 @@ class WindowBatch:
     turns: DecodedTurns
     before: Numbers  # (turns,): the place of the states before each decoded turn, among dialogues × ends
     is_first: NDArray[np.bool_]  # (turns,): whether nothing comes before the turn
+    inputs: Numbers  # (turns that are not first,): the turn before each, among all turns of the corpus
+    dropped: NDArray[np.bool_] | None = None  # (dialogues, ends): turns that the reader of turns does not hear
 
     @property
     def window_count(self) -> int:
@@ -320,8 +327,9 @@ class DialogueWindows:
     def __init__(self, dialogues: CodedDialogues, settings: WindowSettings, *, is_validation: bool, end: int) -> None:
         self.dialogues, self.settings, self._end = dialogues, settings, end
         is_held_out = dialogues.held_out(settings.validation_share, settings.seed)
-        chosen = np.flatnonzero(is_held_out == is_validation)
+        chosen = np.flatnonzero((is_held_out == is_validation) & (np.diff(dialogues.first) >= settings.least_turns))
         self.dialogue_count = len(chosen)
+        self.skipped_count = int((is_held_out == is_validation).sum()) - len(chosen)  # of too few turns
         self._bounds = np.stack([dialogues.first[chosen], dialogues.first[chosen + 1]])
         self._is_validation = is_validation
         windows = self._cut(None)
@@ -354,6 +362,10 @@ class DialogueWindows:
     def turn_count(self) -> int:
         """The number of turns in all dialogues of the side."""
         return int((self._bounds[1] - self._bounds[0]).sum())
+
+    def input_turns(self) -> Numbers:
+        """Return all turns of the side that another turn follows."""
+        return np.concatenate([np.empty(0, np.int64), *(np.arange(*each) for each in (self._bounds - [[0], [1]]).T)])
 
     def piece_counts(self, vocabulary: int) -> Numbers:
         """Return how often each piece stands in the dialogues of the side."""
@@ -415,12 +427,17 @@ class DialogueWindows:
             bounds = np.cumsum([len(turn) for turn in turns])[:-1]
             dropped = np.split(drawn < self.settings.word_drop, bounds)
         decoded = pack_turns(turns, self._end, dropped=dropped)
+        read = batch_dialogues(dialogues, self._end)
         ends = int(windows.turns.max()) + 1
         place = np.concatenate([row * ends + np.arange(count) for row, count in enumerate(windows.turns)])
+        is_first = (place % ends == 0)[decoded.order]
+        global_turns = np.repeat(windows.first, windows.turns) + place % ends
         return WindowBatch(
             number=number,
-            dialogues=batch_dialogues(dialogues, self._end),
+            dialogues=read,
             turns=decoded,
             before=place[decoded.order],
-            is_first=(place % ends == 0)[decoded.order],
+            is_first=is_first,
+            inputs=global_turns[decoded.order][~is_first] - 1,
+            dropped=None if self._is_validation else draw_dropped(read.end_counts, self.settings, number),
         )

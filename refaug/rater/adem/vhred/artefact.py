@@ -14,8 +14,10 @@ from torch import Tensor, nn
 
 from refaug.core.errors import BadInput, Usage
 from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer
-from refaug.rater.adem.vhred.encoder import DialogueBatch, DialogueStates, Numbers, Turns, batch_dialogues
-from refaug.rater.adem.vhred.network import VhredNetwork, pack_turns
+from refaug.rater.adem.vhred.conversation_sizes import stored_config
+from refaug.rater.adem.vhred.encoder import DialogueBatch, Numbers, Turns, batch_dialogues
+from refaug.rater.adem.vhred.held_conversations import Conversation, conversation_draw
+from refaug.rater.adem.vhred.network import DialogueStates, VhredNetwork, pack_turns
 from refaug.rater.adem.vhred.sizes import STATES, GenerationSettings, State, VhredConfig
 from refaug.rater.language_coverage import Coverage, unfamiliar
 from refaug.rater.network_folder import NetworkFiles
@@ -94,12 +96,19 @@ class _Conditions(NamedTuple):
 
 
 def generate_replies(
-    network: VhredNetwork, contexts: Sequence[Turns], settings: GenerationSettings, seeds: Sequence[int]
+    network: VhredNetwork,
+    contexts: Sequence[Turns],
+    settings: GenerationSettings,
+    seeds: Sequence[int],
+    conversations: Sequence[Conversation] | None = None,
 ) -> list[Reply]:
-    """Return the pieces of one reply to each context; a seed decides everything that is drawn for its reply."""
+    """Return the pieces of one reply to each context; a seed decides everything that is drawn for its reply.
+
+    The variable of a VHCR is held for the conversations; without them, it is inferred for each reply.
+    """
     generators = [np.random.default_rng(seed) for seed in seeds]
     with torch.inference_mode():
-        conditions = _conditions(network, contexts, generators if settings.is_random else None)
+        conditions = _conditions(network, contexts, generators if settings.is_random else None, conversations)
         if settings.method == "beam":
             searched = _search(network, conditions, settings)
             return [
@@ -110,11 +119,15 @@ def generate_replies(
 
 
 def _conditions(
-    network: VhredNetwork, contexts: Sequence[Turns], generators: Sequence[np.random.Generator] | None
+    network: VhredNetwork,
+    contexts: Sequence[Turns],
+    generators: Sequence[np.random.Generator] | None,
+    conversations: Sequence[Conversation] | None,
 ) -> _Conditions:
-    """Read the contexts; the latent variable is drawn by the generators, or at its mean."""
+    """Read the contexts; the latent variables are drawn by the generators, or at their means."""
     batch = batch_dialogues(contexts, network.config.end)
-    states, rows, ends = network.read(batch), torch.arange(len(contexts)), torch.from_numpy(batch.end_counts - 1)
+    states = network.read(batch, conversation_draw(network, conversations, generators))
+    rows, ends = torch.arange(len(contexts)), torch.from_numpy(batch.end_counts - 1)
     context, latent = states.contexts[rows, ends], None
     if network.latent is not None and generators is not None:
         noise = np.stack([generator.standard_normal(network.config.latent) for generator in generators])
@@ -330,7 +343,7 @@ class Vhred:
             states = self.read(batch)
             by_end = states.contexts if state == "context" else states.utterances
             last = torch.from_numpy(batch.end_counts - 1)
-            of_distinct[at_once] = by_end[torch.arange(len(at_once)), last].numpy()
+            of_distinct[at_once] = by_end[torch.arange(len(at_once)), last, : vectors.shape[1]].numpy()
         return of_distinct[rows] if len(rows) else vectors
 
     def log_likelihoods(self, contexts: Sequence[Dialogue], replies: Sequence[str]) -> list[LogLikelihoods]:
@@ -341,18 +354,29 @@ class Vhred:
             turns = [self._turns(context) for context in contexts]
             return piece_log_likelihoods(self.network, turns, [self._cut(ids) for ids in coded])
 
-    def generate(self, contexts: Sequence[Dialogue], settings: GenerationSettings, seeds: Sequence[int]) -> list[str]:
+    def generate(
+        self,
+        contexts: Sequence[Dialogue],
+        settings: GenerationSettings,
+        seeds: Sequence[int],
+        held: Sequence[tuple[Dialogue, int]] = (),
+    ) -> list[str]:
         """Return a reply to each context; a seed decides everything that is drawn for its reply.
 
-        A context without turns is the end of a turn alone: the reply begins a dialogue.
+        A context without turns is the end of a turn alone: the reply begins a dialogue. `held` are the opening turns
+        and the seed of each conversation; without them they are the first turn, and the seed of the reply.
         """
         texts = list[str]()
+        held = held or [(turns[:1], seed) for turns, seed in zip(contexts, seeds, strict=True)]
+        conversations = [Conversation(self._turns(turns) if turns else [], seed) for turns, seed in held]
+        is_held = settings.conversation == "held"
         pieces = [self._turns(turns) if turns else [] for turns in contexts]
         for begin in range(0, len(contexts), _WRITTEN_AT_ONCE):
             at_once = slice(begin, begin + _WRITTEN_AT_ONCE)
             with self.lock:
                 torch.set_num_threads(self._threads)
-                replies = generate_replies(self.network, pieces[at_once], settings, seeds[at_once])
+                of_replies = conversations[at_once] if is_held else None
+                replies = generate_replies(self.network, pieces[at_once], settings, seeds[at_once], of_replies)
             texts += [self.tokenizer.decode_ids(reply) for reply in replies]
         return texts
 
@@ -389,6 +413,6 @@ class Vhred:
 
 
 FILES: Final = NetworkFiles[VhredConfig, VhredNetwork](
-    kind=KIND, config=VhredConfig, module="refaug.rater.adem.vhred.network:VhredNetwork"
+    kind=KIND, config=VhredConfig, module="refaug.rater.adem.vhred.network:VhredNetwork", written=stored_config
 )
 save_vhred, read_vhred_manifest = FILES.save, FILES.read

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 import torch
@@ -165,13 +165,6 @@ class DialogueBatch:
     end_counts: Numbers  # (dialogues,): one more than the turns
 
 
-class DialogueStates(NamedTuple):
-    """The states of dialogues at every end: before the first turn, after the first turn, and so on."""
-
-    utterances: Tensor  # (dialogues, ends, 2 * utterance)
-    contexts: Tensor  # (dialogues, ends, context)
-
-
 def batch_dialogues(dialogues: Sequence[Turns], end: int) -> DialogueBatch:
     """Return dialogues for the encoder, where `end` is the number of the piece that ends a turn."""
     forwards, backwards, ends = list[Numbers](), list[Numbers](), list[Numbers]()
@@ -200,10 +193,11 @@ class HierarchicalEncoder(nn.Module):
         super().__init__()
         normalised = config.is_normalised
         self.pieces = GatedCell(config.embedding, config.utterance, cells=2, is_normalised=normalised)
-        self.turns = GatedCell(2 * config.utterance, config.context, is_normalised=normalised, has_overwrite=True)
+        inputs = 2 * config.utterance + config.conversation
+        self.turns = GatedCell(inputs, config.context, is_normalised=normalised, has_overwrite=True)
 
-    def forward(self, batch: DialogueBatch, embedding: Tensor) -> DialogueStates:
-        """Return the states of dialogues, from the table of embeddings (vocabulary, embedding)."""
+    def utterances(self, batch: DialogueBatch, embedding: Tensor) -> Tensor:
+        """Return the vectors of turns at every end, from the table of embeddings (vocabulary, embedding)."""
         device = embedding.device
         gates = self.pieces.gates_of(nn.functional.embedding(torch.from_numpy(batch.pieces).to(device), embedding))
         directions = torch.from_numpy(np.stack([batch.forwards.numbers, batch.backwards + len(batch.pieces)]))
@@ -211,13 +205,17 @@ class HierarchicalEncoder(nn.Module):
         counts = batch.forwards.counts
         states = self.pieces.run(by_step, counts, by_step.new_zeros(2, counts[0], self.pieces.units))
         vectors = torch.cat([states[0], states[1]], dim=-1)  # (all steps, 2 * utterance)
-        utterances = nn.functional.embedding(torch.from_numpy(batch.ends).to(device), vectors)
-        return DialogueStates(utterances, self._contexts(utterances))
+        return nn.functional.embedding(torch.from_numpy(batch.ends).to(device), vectors)
 
-    def _contexts(self, utterances: Tensor) -> Tensor:
-        """Return the context after each end, (dialogues, ends, context); nothing beyond an end changes one before."""
-        dialogues, ends = utterances.shape[:2]
-        gates = self.turns.gates_of(utterances.transpose(0, 1).flatten(0, 1))
-        states = self.turns.run(gates, [dialogues] * ends, gates.new_zeros(1, dialogues, self.turns.units))
+    def contexts(self, inputs: Tensor, first: Tensor | None = None) -> Tensor:
+        """Return the context after each end, (dialogues, ends, context); nothing beyond an end changes one before.
+
+        Inputs are the vectors of turns, and in a VHCR behind them the conversation's variable; it gives `first`, the
+        states to begin with.
+        """
+        dialogues, ends = inputs.shape[:2]
+        gates = self.turns.gates_of(inputs.transpose(0, 1).flatten(0, 1))
+        begin = gates.new_zeros(1, dialogues, self.turns.units) if first is None else first[None]
+        states = self.turns.run(gates, [dialogues] * ends, begin)
         contexts: Tensor = states[0].reshape(ends, dialogues, -1).transpose(0, 1)
         return contexts

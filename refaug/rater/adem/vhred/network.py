@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from refaug.rater.adem.vhred.encoder import (
-    DialogueBatch,
-    DialogueStates,
-    GatedCell,
-    HierarchicalEncoder,
-    Numbers,
-    normalise_blocks,
-    pack,
-)
+from refaug.rater.adem.vhred.conversation import ConversationVariable
+from refaug.rater.adem.vhred.encoder import DialogueBatch, GatedCell, HierarchicalEncoder, Numbers, pack
+from refaug.rater.adem.vhred.gaussians import Gaussian, LatentVariable
+from refaug.rater.adem.vhred.heads import InputHeads
 from refaug.rater.adem.vhred.sizes import VhredConfig
 
 # ── Turns in the form that the decoder writes them: packed step by step, each with the place of what it follows ───────
@@ -62,95 +57,6 @@ def pack_turns(
         counts=targets.counts,
         order=targets.order,
     )
-
-
-# ── The latent variable of a turn: a diagonal Gaussian before the turn is seen, and one after ─────────────────────────
-#
-# A layer is tanh(γLN(xW + b)) + γ'LN(xW') + b'. Two of them and two linear maps give mean and variance,
-# 0.1·softplus(…), from 0.01 to 10. The Gaussian after the turn is mixed with the one before, dimension by dimension,
-# with weights that start at 1: so in the beginning both are equal, and their divergence is 0.
-
-_LEAST_VARIANCE: Final = 0.01
-_MOST_VARIANCE: Final = 10.0
-_VARIANCE_SCALE: Final = 0.1
-
-
-class Gaussian(NamedTuple):
-    """Diagonal Gaussians, each (rows, size)."""
-
-    mean: Tensor
-    variance: Tensor
-
-    def sample(self, noise: Tensor) -> Tensor:
-        """Return draws, from standard normal noise (rows, size)."""
-        return self.mean + self.variance.sqrt() * noise
-
-
-def divergence(posterior: Gaussian, prior: Gaussian) -> Tensor:
-    """Return the Kullback–Leibler divergence of each row from the prior, (rows,), in nats."""
-    spread = (posterior.variance + (posterior.mean - prior.mean).square()) / prior.variance
-    return 0.5 * (prior.variance.log() - posterior.variance.log() + spread - 1).sum(dim=-1)
-
-
-class _MixedLayer(nn.Module):
-    """A normalised tanh layer beside a normalised linear one."""
-
-    def __init__(self, inputs: int, units: int) -> None:
-        super().__init__()
-        self.units = units
-        self.curved_weight = nn.Parameter(torch.empty(inputs, units))
-        self.curved_bias = nn.Parameter(torch.empty(1, units))
-        self.curved_gain = nn.Parameter(torch.empty(1, units))
-        self.straight_weight = nn.Parameter(torch.empty(inputs, units))
-        self.straight_gain = nn.Parameter(torch.empty(1, units))
-        self.straight_bias = nn.Parameter(torch.empty(1, units))
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        """Return features (rows, units)."""
-        curved = normalise_blocks(inputs @ self.curved_weight + self.curved_bias, self.curved_gain, self.units)
-        straight = normalise_blocks(inputs @ self.straight_weight, self.straight_gain, self.units)
-        return torch.tanh(curved) + straight + self.straight_bias
-
-
-class GaussianLayers(nn.Module):
-    """From vectors (rows, inputs) to Gaussians of a size."""
-
-    def __init__(self, inputs: int, size: int) -> None:
-        super().__init__()
-        self.wide, self.narrow = _MixedLayer(inputs, 2 * size), _MixedLayer(2 * size, size)
-        self.mean, self.variance = nn.Linear(size, size), nn.Linear(size, size)
-
-    def forward(self, inputs: Tensor) -> Gaussian:
-        """Return a Gaussian for each row."""
-        features = self.narrow(self.wide(inputs))
-        variance = _VARIANCE_SCALE * nn.functional.softplus(self.variance(features))
-        return Gaussian(self.mean(features), variance.clamp(_LEAST_VARIANCE, _MOST_VARIANCE))
-
-
-class LatentVariable(nn.Module):
-    """The Gaussians of a turn, given the dialogue before it, and given the turn too."""
-
-    def __init__(self, context: int, utterance: int, size: int) -> None:
-        super().__init__()
-        self.prior_layers = GaussianLayers(context, size)
-        self.posterior_layers = GaussianLayers(context + utterance, size)
-        self.mean_share = nn.Parameter(torch.empty(size))  # of the prior in the posterior
-        self.variance_share = nn.Parameter(torch.empty(size))
-
-    def prior(self, contexts: Tensor) -> Gaussian:
-        """Return the Gaussians before the turns are seen."""
-        with torch.autocast(contexts.device.type, enabled=False):
-            before: Gaussian = self.prior_layers(contexts.to(self.mean_share.dtype))
-        return before
-
-    def posterior(self, contexts: Tensor, turns: Tensor, prior: Gaussian) -> Gaussian:
-        """Return the Gaussians after the turns are seen, mixed with those before."""
-        inputs = torch.cat([contexts, turns], dim=-1).to(self.mean_share.dtype)
-        with torch.autocast(inputs.device.type, enabled=False):
-            candidate: Gaussian = self.posterior_layers(inputs)
-            mean = torch.lerp(candidate.mean, prior.mean, self.mean_share)
-            variance = torch.lerp(candidate.variance, prior.variance, self.variance_share)
-        return Gaussian(mean, variance.clamp(_LEAST_VARIANCE, _MOST_VARIANCE))
 
 
 # ── The decoder of a VHRED: a GRU that writes a turn piece by piece, from context, last turn and latent vector ────────
@@ -199,21 +105,49 @@ _GAIN = "gain"
 _SHARE = "share"
 
 
+class DialogueStates(NamedTuple):
+    """The states of dialogues at every end: before the first turn, after the first turn, and so on."""
+
+    utterances: Tensor  # (dialogues, ends, 2 * utterance)
+    contexts: Tensor  # (dialogues, ends, context), in a VHCR with the conversation's variable behind each
+    heard: Tensor  # the vectors that the contexts are from: `utterances`, unless some are dropped
+    conversations: Gaussian | None = None  # after all turns
+
+
 class VhredNetwork(nn.Module):
-    """A VHRED; without a latent variable, a HRED."""
+    """A VHRED; without a latent variable, a HRED; with one of the conversation too, a VHCR."""
 
     def __init__(self, config: VhredConfig) -> None:
         super().__init__()
         self.config = config
         self.embedding = nn.Parameter(torch.empty(config.vocabulary, config.embedding))
         self.encoder = HierarchicalEncoder(config)
-        self.latent = LatentVariable(config.context, 2 * config.utterance, config.latent) if config.latent else None
+        seen = config.context + config.conversation
+        self.latent = LatentVariable(seen, 2 * config.utterance, config.latent) if config.latent else None
         self.decoder = TurnDecoder(config)
+        self.conversation = ConversationVariable(config) if config.conversation else None
+        self.heads = InputHeads(config) if config.has_heads else None
 
-    def read(self, batch: DialogueBatch) -> DialogueStates:
-        """Return the states of dialogues at the ends of their turns."""
-        states: DialogueStates = self.encoder(batch, self.embedding)
-        return states
+    def read(
+        self,
+        batch: DialogueBatch,
+        draw: Callable[[Gaussian], Tensor] = lambda after: after.mean,
+        dropped: NDArray[np.bool_] | None = None,
+    ) -> DialogueStates:
+        """Return the states of dialogues at the ends of their turns.
+
+        In a VHCR, `draw` chooses the conversation's variable, given its Gaussian after all turns; `dropped` are turns
+        (dialogues, ends) that the contexts do not hear.
+        """
+        utterances = self.encoder.utterances(batch, self.embedding)
+        if self.conversation is None:
+            return DialogueStates(utterances, self.encoder.contexts(utterances), utterances)
+        after = self.conversation.posterior(utterances, batch.end_counts)
+        drawn, heard = draw(after), self.conversation.drop(utterances, dropped)
+        beside = drawn[:, None].expand(-1, heard.shape[1], -1)
+        first = self.conversation.first_states(drawn)
+        contexts = self.encoder.contexts(torch.cat([heard, beside], dim=-1), first)
+        return DialogueStates(utterances, torch.cat([contexts, beside], dim=-1), heard, after)
 
     def condition(self, contexts: Tensor, utterances: Tensor, latent: Tensor | None) -> Tensor:
         """Return what turns are decoded from, (rows, condition); None is the mean of the Gaussian before the turn."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
 from refaug.core.errors import Usage
+from refaug.rater.adem.vhred.conversation_sizes import ConversationSizes
 
 # gru: the same equations without layer normalisation; random: ln-gru with weights as they were drawn, never trained
 Cell = Literal["ln-gru", "gru", "random"]
@@ -24,7 +25,7 @@ _LIMITS: Final = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class VhredConfig:
+class VhredConfig(ConversationSizes):
     """The sizes of the network; the defaults are those of the preset base."""
 
     vocabulary: int = 5_003  # pieces, pad and unk, and the end of a turn, which is the last
@@ -38,6 +39,7 @@ class VhredConfig:
     cell: Cell = "ln-gru"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for name, (least, most) in _LIMITS.items():
             size = getattr(self, name)
             if not isinstance(size, int) or not least <= size <= most:
@@ -62,8 +64,8 @@ class VhredConfig:
 
     @property
     def condition(self) -> int:
-        """The size of what a turn is decoded from: the context, the last turn, and the latent variable."""
-        return self.context + 2 * self.utterance + self.latent
+        """The size of what a turn is decoded from: the context, the last turn, and the latent variables."""
+        return self.context + self.conversation + 2 * self.utterance + self.latent
 
     def state_size(self, state: State) -> int:
         """Return the size of a dialogue's vector."""
@@ -122,6 +124,8 @@ Method = Literal["greedy", "beam", "sample"]
 Choice = Literal["best", "priority", "length"]
 CHOICES: Final[tuple[str, ...]] = get_args(Choice)
 METHODS: Final[tuple[str, ...]] = get_args(Method)
+Held = Literal["held", "each-reply"]
+HELD: Final[tuple[str, ...]] = get_args(Held)
 MOST_BEAMS: Final = 50
 MOST_PIECES: Final = 200
 MOST_CANDIDATES: Final = 1 << 16
@@ -137,6 +141,7 @@ class GenerationSettings:
     temperature: float = 1.0  # of sampling
     top_k: int = 0  # the likeliest pieces that are sampled from; 0: all
     max_tokens: int = 40  # pieces of a reply
+    conversation: Held = "held"  # the variable of a VHCR: for the conversation, or inferred for each reply
 
     @property
     def is_random(self) -> bool:
@@ -146,8 +151,9 @@ class GenerationSettings:
     def __post_init__(self) -> None:
         if self.method not in METHODS:
             raise Usage(f"method={self.method} is not known", remedy=f"one of: {', '.join(METHODS)}")
-        if self.choice not in CHOICES:
-            raise Usage(f"choice={self.choice} is not known", remedy=f"one of: {', '.join(CHOICES)}")
+        for name, known in (("choice", CHOICES), ("conversation", HELD)):
+            if getattr(self, name) not in known:
+                raise Usage(f"{name}={getattr(self, name)} is not known", remedy=f"one of: {', '.join(known)}")
         limits = (("beams", 1, MOST_BEAMS), ("top_k", 0, MOST_CANDIDATES), ("max_tokens", 1, MOST_PIECES))
         for name, least, most in limits:
             if not least <= getattr(self, name) <= most:

@@ -17,6 +17,7 @@ from refaug.core.records import Item, Reference
 from refaug.core.text.normalisation import normalise
 from refaug.logs.pairs import text_key
 from refaug.rater.adem.pretraining.build import (
+    Noise,
     PretrainingTask,
     bound_terms,
     discrimination,
@@ -135,13 +136,13 @@ def plain_terms(network: VhredNetwork, batch: WindowBatch, dialogues: list[list[
         states = plain.read(dialogue)
         for number, turn in enumerate(dialogue):
             parts = [states.contexts[number], states.utterances[number]]
-            if noise is None:
+            if noise.turns is None:
                 divergences.append(0.0)
             else:
                 before = plain.prior(parts[0])
                 after = plain.posterior(parts[0], states.utterances[number + 1])
                 divergences.append(plain_divergence(after, before))
-                parts.append(after[0] + np.sqrt(after[1]) * noise[row_of[len(divergences) - 1]].numpy())
+                parts.append(after[0] + np.sqrt(after[1]) * noise.turns[row_of[len(divergences) - 1]].numpy())
             losses.append(-plain.log_likelihoods(turn, np.concatenate(parts)).sum())
     return np.array(losses), np.array(divergences)
 
@@ -179,7 +180,8 @@ def test_the_cost_has_the_gradients_of_differences() -> None:
         end=END,
     )
     (batch,) = windows.batches(0)
-    noise = torch.randn(len(batch.before), 1, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    drawn = torch.randn(len(batch.before), 1, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    noise = Noise(drawn, None)
     terms = bound_terms(network, batch, noise, "cpu")
     terms.cost(0.7, 2).backward()
     generator, step = np.random.default_rng(1), 1e-5

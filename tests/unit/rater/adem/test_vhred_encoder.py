@@ -10,7 +10,7 @@ from vhreds import VOCABULARY, PlainVhred, plain_divergence, tiny_vhred_network
 
 from refaug.core.errors import Usage
 from refaug.rater.adem.vhred.encoder import GatedCell, batch_dialogues, pack
-from refaug.rater.adem.vhred.network import Gaussian, divergence
+from refaug.rater.adem.vhred.gaussians import Gaussian, divergence
 from refaug.rater.adem.vhred.sizes import PRESETS, VhredConfig
 
 END = VOCABULARY - 1
