@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from checks.reference.papers import COMPARISONS, figure_at, papers_page
+from checks.reference.papers import TABLES, PaperTable, figure_at, papers_page
 
 ROOT = Path(__file__).resolve().parents[2]
 PAPERS = json.loads((ROOT / "checks/reference/papers.json").read_text("utf-8"))
@@ -21,25 +21,24 @@ def rows_of(title: str) -> dict[str, list[str]]:
     return {row[0]: row[1:] for row in cells}
 
 
-@pytest.mark.parametrize("comparison", COMPARISONS, ids=lambda each: each.key)
-def test_every_row_of_the_papers_is_there(comparison: object) -> None:
-    key, title = comparison.key, comparison.title  # type: ignore[attr-defined]
-    rows = rows_of(title)
-    assert list(rows) == list(PAPERS[key]["rows"])
-    published = {column for row in PAPERS[key]["rows"].values() for column in row}
-    assert {len(row) for row in rows.values()} == {len(published) + len(comparison.columns)}  # type: ignore[attr-defined]
+@pytest.mark.parametrize("table", TABLES, ids=lambda each: each.key)
+def test_every_row_of_the_papers_is_there(table: PaperTable) -> None:
+    rows, of_paper = rows_of(table.title), PAPERS[table.key]["rows"]
+    assert list(rows) == list(of_paper)
+    published = {column for row in of_paper.values() for column in row}
+    assert {len(row) for row in rows.values()} == {len(published) + len(table.columns)}
 
 
 def test_every_table_of_the_papers_is_compared() -> None:
-    assert sorted(PAPERS) == sorted(comparison.key for comparison in COMPARISONS)
+    assert sorted(PAPERS) == sorted(table.key for table in TABLES)
 
 
 def test_figures_are_those_of_the_results() -> None:
-    found = json.loads((ROOT / "docs/results/adem-base.json").read_text("utf-8"))
-    figure = found["in_set"]["folds"]["figures"]["ADEM, pre-trained"]["spearman"]["mean"]
-    value, low, high = (f"{figure[end]:.{digits}f}".replace("0.", ".", 1) for end, digits in _ENDS)
+    measured = json.loads((ROOT / "docs/results/adem-base.json").read_text("utf-8"))
+    figure = measured["in_set"]["folds"]["figures"]["ADEM, pre-trained"]["spearman"]["mean"]
+    mean, low, high = (f"{figure[end]:.{digits}f}".replace("0.", ".", 1) for end, digits in _ENDS)
     row = rows_of("ADEM: agreement with people, reply by reply")["ADEM"]
-    assert row[:3] == [".428", ".436", f"{value} [{low}, {high}]"]
+    assert row[:3] == [".428", ".436", f"{mean} [{low}, {high}]"]
     seconds = json.loads((ROOT / "bench/results/adem.json").read_text("utf-8"))["seconds_to_score_the_triples"]["wall"]
     assert rows_of("ADEM: time to score the test set") == {"616 replies": ["2,861", f"{seconds:.3f}"]}
 

@@ -33,7 +33,7 @@ Rows = Mapping[str, Mapping[str, float]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Comparison:
+class PaperTable:
     """A table of a paper, with what stands beside it here and why that differs."""
 
     key: str  # of papers.json
@@ -51,27 +51,27 @@ def _result(path: str) -> Any:
 
 def figure_at(path: str, *keys: str) -> str:
     """Return a figure of a result as tables show it: with its interval, or that it was not run."""
-    found = _result(path)
+    figure = _result(path)
     for key in keys:
-        if not isinstance(found, Mapping) or key not in found:
+        if not isinstance(figure, Mapping) or key not in figure:
             return _NOT_RUN
-        found = found[key]
-    if isinstance(found, Mapping):
-        return cell(IntervalEstimate(**{end: found.get(end) for end in ("value", "low", "high", "why")}))
-    return short(found) if isinstance(found, float) else str(found)
+        figure = figure[key]
+    if isinstance(figure, Mapping):
+        return cell(IntervalEstimate(**{end: figure.get(end) for end in ("value", "low", "high", "why")}))
+    return short(figure) if isinstance(figure, float) else str(figure)
 
 
-def _table(comparison: Comparison, paper: Mapping[str, Any]) -> str:
+def _lines_of(table: PaperTable, paper: Mapping[str, Any]) -> str:
     rows: Rows = paper["rows"]
     published = list(dict.fromkeys(column for row in rows.values() for column in row))
     head = ["", *(f"published, {column}" if column != "published" else column for column in published)]
-    lines = [[*head, *comparison.columns]]
+    lines = [[*head, *table.columns]]
     for name, row in rows.items():
         numbers = [_number(row[column]) if column in row else "–" for column in published]
-        lines.append([name, *numbers, *comparison.ours(name)])
+        lines.append([name, *numbers, *table.ours(name)])
     cells = [f"| {' | '.join(line)} |" for line in lines]
     cells.insert(1, f"|{'---|' * len(lines[0])}")
-    return "\n".join([f"## {comparison.title}", "", f"{paper['cited']}.", comparison.why, "", *cells, ""])
+    return "\n".join([f"## {table.title}", "", f"{paper['cited']}.", table.why, "", *cells, ""])
 
 
 def _number(number: float | str) -> str:
@@ -83,7 +83,7 @@ def _number(number: float | str) -> str:
 def papers_page() -> str:
     """Return the page."""
     papers = json.loads(_PAPERS.read_text("utf-8"))
-    return "\n".join([_HEAD, *(_table(each, papers[each.key]) for each in COMPARISONS)])
+    return "\n".join([_HEAD, *(_lines_of(each, papers[each.key]) for each in TABLES)])
 
 
 # ── What stands beside each table ─────────────────────────────────────────────────────────────────────────────────────
@@ -186,8 +186,8 @@ _SMALL_NETWORKS: Final = (
     "VADER in place of DeepMoji and a small encoder in place of InferSent; the bound has the whole divergence. The two "
     "corpora of the paper are films and Reddit."
 )
-COMPARISONS: Final = (
-    Comparison(
+TABLES: Final = (
+    PaperTable(
         key="lowe17-replies",
         title="ADEM: agreement with people, reply by reply",
         why="The ratings were never released; ours are six other sets, the mean of two groups, five folds by context "
@@ -196,35 +196,35 @@ COMPARISONS: Final = (
         columns=("here, Spearman", "here, Pearson"),
         ours=_adem_replies,
     ),
-    Comparison(
+    PaperTable(
         key="lowe17-left-out",
         title="ADEM: systems that it was not fitted to",
         why="Both fall; ours from less, over four sets with several systems.",
         columns=("here, Spearman", "here, Pearson"),
         ours=_adem_left_out,
     ),
-    Comparison(
+    PaperTable(
         key="lowe17-share",
         title="ADEM: with less training data",
         why="Ours is dailydialog_zhao alone: 799 replies of 100 contexts, where the paper had 2,872 of 718.",
         columns=("here, Spearman", "here, Pearson"),
         ours=_adem_share,
     ),
-    Comparison(
+    PaperTable(
         key="lowe17-time",
         title="ADEM: time to score the test set",
         why="Another machine, and a smaller network (`base`); each text is read once.",
         columns=("here, seconds",),
         ours=_adem_time,
     ),
-    Comparison(
+    PaperTable(
         key="lowe17-network",
         title="The network that ADEM's encoder is from",
         why="The default is what a CPU trains in an hour; `--preset paper` has the published sizes.",
         columns=("`base`, the default", "`paper`"),
         ours=_of_presets(_network_sizes("base"), _network_sizes("paper")),
     ),
-    Comparison(
+    PaperTable(
         key="ghandeharioun19-agreement",
         title="The hybrid metric: agreement with people over bots",
         why="Other conversations with eleven other bots, with stand-ins for DeepMoji and InferSent, and an intercept "
@@ -233,14 +233,14 @@ COMPARISONS: Final = (
         columns=("here, Pearson over bots",),
         ours=_hybrid_agreement,
     ),
-    Comparison(
+    PaperTable(
         key="ghandeharioun19-perplexity",
         title="HRED, VHRED and VHCR: perplexity",
         why=_SMALL_NETWORKS,
         columns=("here, a piece",),
         ours=_of_network("perplexity"),
     ),
-    Comparison(
+    PaperTable(
         key="ghandeharioun19-kl",
         title="… KL divergence",
         why="Ours is in nats a turn, and a window of ten turns for the variable of the conversation; the paper does "
@@ -248,21 +248,21 @@ COMPARISONS: Final = (
         columns=("here, a turn", "here, a conversation"),
         ours=_of_network("kl", "kl_conversation"),
     ),
-    Comparison(
+    PaperTable(
         key="ghandeharioun19-coherence",
         title="… coherence by averaged word vectors",
         why="The paper compares replies with references, ours successive utterances of self-play.",
         columns=("here",),
         ours=_of_network("average-coherence"),
     ),
-    Comparison(
+    PaperTable(
         key="ghandeharioun19-overlap",
         title="… self-play conversations that share three or five utterances",
         why="A hundred conversations a bot in both, from nothing, by the same rules. Ours are means over seeds.",
         columns=("here, 3", "here, 5"),
         ours=_of_network("overlap_3", "overlap_5"),
     ),
-    Comparison(
+    PaperTable(
         key="ghandeharioun19-quality",
         title="… quality by people, and what heads of emotion and meaning add",
         why="People have not rated our bots. Beside each network with heads stands by how much they change the hybrid "
@@ -271,14 +271,14 @@ COMPARISONS: Final = (
         columns=("here, hybrid metric with less without",),
         ours=_quality,
     ),
-    Comparison(
+    PaperTable(
         key="ghandeharioun19-network",
         title="… sizes",
         why="Ours were chosen so that thirty trainings take an hour of a core.",
         columns=("here",),
         ours=_of_presets(_compared_sizes()),
     ),
-    Comparison(
+    PaperTable(
         key="tsuta20-rater",
         title="υBLEU: the rater",
         why="The default is what a CPU trains; `--preset paper` has the published sizes.",
