@@ -7,6 +7,7 @@ How many requests get 503 depends on how long a machine takes to open a version.
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -25,6 +26,8 @@ from typing import TYPE_CHECKING, Any
 import httpx2
 from servers import Served
 from serving import small_items
+from studying import add_bots, chat_protocol, new_study
+from talkers import PatientClient, Talker, toll
 
 from refaug.core.home import Settings
 from refaug.service.process.live_processes import LiveProcesses
@@ -38,6 +41,7 @@ KILL_S = 3.0  # after a kill connections of the killed process may break
 LOOK_S = 2.0
 PAUSE_S = 0.3  # between two acts
 RETRY_S = 0.1  # after a 503
+CLIENTS, TALKERS = 64, 2
 TURNS = 3  # requests in a row that get 503 beside a /readyz that says 200: each may have met the end of an opening
 FULL_S = 1.0
 _ITEMS = small_items(12, systems=("a",))
@@ -67,6 +71,7 @@ class MixedTally:
     broken_by_kills: int = 0
     failed: list[str] = field(default_factory=list)  # what nothing explains
     looks: list[Look] = field(default_factory=list)
+    study: dict[str, int] = field(default_factory=dict)  # acts of participants, and how many were lost or doubled
     scores: dict[str, list[Any]] = field(default_factory=dict)  # the first answer of each pair of versions, by item
 
     def growth(self, quantity: Callable[[Look], float]) -> tuple[float, float]:
@@ -88,10 +93,17 @@ class MixedLoad:
         self.over = threading.Event()
         self.lock, self.last_kill = threading.Lock(), float("-inf")
         self.backups = 0
+        self.token, self.talkers = "", list[Talker]()
 
     def run(self) -> MixedTally:
         """Do all of it, until the time is over, and each act and both restarts have been done."""
-        threads = [threading.Thread(target=self._guarded, args=(work,)) for work in (self._ask, self._ask, self._look)]
+        patient = PatientClient(self.service.client)
+        add_bots(patient, "one", "other")
+        protocol = chat_protocol("one", "other", per_participant=200, target=100_000, votes=True)
+        self.token = new_study(patient, "mixed", protocol)
+        asking = (self._ask, self._ask, *[self._ask_sometimes] * (CLIENTS - 2))
+        works = (*asking, *[self._talk] * TALKERS, self._look)
+        threads = [threading.Thread(target=self._guarded, args=(work,)) for work in works]
         for thread in threads:
             thread.start()
         try:
@@ -100,7 +112,27 @@ class MixedLoad:
             self.over.set()
             for thread in threads:
                 thread.join()
+        self._look_up(patient)
         return self.tally
+
+    # ── a study ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _talk(self) -> None:
+        """Take part in the study again and again, as one participant after another."""
+        while not self.over.is_set():
+            with self.lock:
+                talker = Talker(str(self.service.client.base_url), self.token, len(self.talkers), pause_s=0.5)
+                self.talkers.append(talker)
+            talker.run(self.over.is_set)
+            if talker.error is not None:
+                self._fail(f"participant {talker.number} could not go on: {talker.error!r}")
+
+    def _look_up(self, patient: PatientClient) -> None:
+        """Look every acknowledged act of the participants up."""
+        lines = patient.request("GET", "/v1/studies/mixed/export").text.splitlines()
+        self.tally.study = toll(self.talkers, [json.loads(line) for line in lines])
+        if self.tally.study["lost"] or self.tally.study["doubled"]:
+            self._fail(f"acknowledged acts of participants: {self.tally.study}")
 
     def _guarded(self, work: Callable[[], None]) -> None:
         try:
@@ -114,7 +146,10 @@ class MixedLoad:
 
     # ── requests ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _ask(self) -> None:
+    def _ask_sometimes(self) -> None:
+        self._ask(pause_s=2.0)
+
+    def _ask(self, pause_s: float = 0.02) -> None:
         """Ask for scores again and again; the same versions give the same scores."""
         outage_since, beside_ready = None, 0
         with httpx2.Client(base_url=self.service.client.base_url, timeout=60) as client:
@@ -140,7 +175,7 @@ class MixedLoad:
                     with self.lock:
                         self.tally.outages_s.append(time.monotonic() - outage_since)
                 outage_since, beside_ready = None, 0
-                time.sleep(0.02)
+                time.sleep(pause_s)
 
     def _note_refusal(self, why: str, beside_ready: int) -> None:
         with self.lock:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from backups import problems, restored
 from disks import small_disk
-from mixed_load import MixedLoad, MixedTally, good_backups
+from mixed_load import CLIENTS, MixedLoad, MixedTally, good_backups
 from servers import Served, served
 from serving import small_home
 
@@ -104,6 +104,8 @@ def _figures(tally: MixedTally, ready_after_s: float) -> dict[str, Any]:
         "ready_share": round(fmean(look.is_ready for look in tally.looks), 3),
         "acts": dict(sorted(tally.acts.items())),
         "broken_by_kills": tally.broken_by_kills,
+        "clients": CLIENTS,
+        "study": tally.study,
         "failed": len(tally.failed),
         "ready_after_s": ready_after_s,
         "growth": growth,
