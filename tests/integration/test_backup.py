@@ -356,6 +356,7 @@ def test_a_log_that_is_erased_from_meanwhile_is_as_before_or_after(own_home: Set
 
 
 @pytest.mark.slow
+@pytest.mark.faults
 def test_a_log_that_is_deleted_meanwhile_is_there_whole_or_not(own_home: Settings, tmp_path: Path) -> None:
     before = content(own_home.logs)
     without = {name: file for name, file in before.items() if not name.startswith(f"{LOG}/")}

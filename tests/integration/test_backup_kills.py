@@ -24,8 +24,11 @@ pytestmark = pytest.mark.slow
 
 FIRST, BETWEEN, LAST = 2, 4, 14  # kills of each command: each is a test, so that its limit of time is one kill's
 MOMENTS = FIRST + BETWEEN + LAST
-USUAL = (0, 5, 19)  # one of each sort; the rest with make faults
-PLACES = [place if place in USUAL else pytest.param(place, marks=pytest.mark.faults) for place in range(MOMENTS)]
+
+
+def places(*usual: int):
+    """All moments; those that are not usual with make faults."""
+    return [place if place in usual else pytest.param(place, marks=pytest.mark.faults) for place in range(MOMENTS)]
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +82,7 @@ def restore_events(whole: Path, driver: Driver, tmp_path_factory: pytest.TempPat
     return events_of(driver, "--home", other, "--quiet", "admin", "restore", whole)
 
 
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("place", places(0, 19))
 def test_a_killed_backup_is_no_backup_and_is_written_anew(
     home: Settings, driver: Driver, backup_events: int, tmp_path: Path, place: int
 ) -> None:
@@ -92,7 +95,7 @@ def test_a_killed_backup_is_no_backup_and_is_written_anew(
     assert content(target / "home") == content(home.home)
 
 
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("place", places(5))
 def test_a_killed_restore_is_ended_by_the_same_command(
     home: Settings, driver: Driver, whole: Path, restore_events: int, tmp_path: Path, place: int
 ) -> None:
