@@ -11,17 +11,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from time import perf_counter
 from typing import Any, Final
 
 import numpy as np
 from scipy import stats
 
+from refaug.core.errors import NotFound
 from refaug.extras.conversations.hybrid_metric.encoders import open_encoders
 from refaug.extras.conversations.options import EncoderRequest
 from refaug.extras.reproduction.figures.correlations import IntervalEstimate
 from refaug.extras.reproduction.material.chain import Chain
 from refaug.extras.reproduction.material.rated_sets import ProofSet
-from refaug.extras.reproduction.networks.talk import RULES, WRITING, PeopleFit, Talk, talk_of
+from refaug.extras.reproduction.networks.talk import RULES, WRITING, PeopleFit, SelfTalk, talk_of
 from refaug.extras.reproduction.networks.variants import (
     ABLATED,
     ABLATIONS,
@@ -37,6 +39,7 @@ from refaug.extras.reproduction.networks.variants import (
     TrainedVariant,
     TrainingPlan,
     Variant,
+    is_trained,
     train_variant,
 )
 from refaug.extras.reproduction.report.report import ExperimentReport, cell
@@ -117,7 +120,7 @@ class _Compared:
     """All trained networks with what they said."""
 
     trained: Sequence[TrainedVariant]
-    talks: Mapping[str, Talk]  # by the name of the bot
+    talks: Mapping[str, SelfTalk]  # by the name of the bot
     figures: Mapping[str, Figures]  # likewise
     people: PeopleFit | None
     setting: Mapping[str, Any] = field(default_factory=dict)
@@ -127,13 +130,18 @@ class _Compared:
         """Train what is not trained, seed by seed, and let each network talk to itself."""
         request = EncoderRequest(vectors=chain.vectors())
         encoders = open_encoders(chain.home, request)
-        trained, talks = list[TrainedVariant](), dict[str, Talk]()
+        trained, talks, minutes = list[TrainedVariant](), dict[str, SelfTalk](), chain.settings.minutes
+        until = math.inf if minutes is None else perf_counter() + 60 * minutes
         for seed in _seeds(chain):
             for variant in VARIANTS:
+                if perf_counter() >= until and not is_trained(chain, variant, seed):
+                    continue
                 network = train_variant(chain, variant, seed, plan)
                 trained.append(network)
                 talks[network.name] = talk_of(chain, network, encoders, plan)
-        people = PeopleFit.of(chain, request)
+        if not trained:
+            raise NotFound("no network is trained", remedy="give it more minutes: --minutes")
+        people = PeopleFit.of(chain, request, encoders)
         scores = people.scores([talks[network.name] for network in trained]) if people else [math.nan] * len(trained)
         figures = {one.name: _figures(one, talks[one.name], score) for one, score in zip(trained, scores, strict=True)}
         steps = (chain.settings.epochs or ROUNDS) * plan.round_steps
@@ -162,18 +170,19 @@ class _Compared:
         """The number of seeds."""
         return len({network.seed for network in self.trained})
 
-    def values(self, variant: Variant, figure: str) -> list[float]:
+    def values(self, variant: Variant, figure: str) -> dict[int, float]:
         """Return a figure of a variant, by seed."""
-        return [self.figures[network.name][figure] for network in self.trained if network.variant == variant]
+        own = [network for network in self.trained if network.variant == variant]
+        return {network.seed: self.figures[network.name][figure] for network in own}
 
     def estimate(self, variant: Variant, figure: str) -> IntervalEstimate:
         """Return the mean of a figure over seeds, with its interval."""
-        return over_seeds(self.values(variant, figure))
+        return over_seeds(list(self.values(variant, figure).values()))
 
     def difference(self, variant: Variant, base: Variant, figure: str) -> IntervalEstimate:
         """Return the mean difference over seeds, with its interval."""
-        pairs = zip(self.values(variant, figure), self.values(base, figure), strict=True)
-        return over_seeds([mine - theirs for mine, theirs in pairs])
+        values, of_base = self.values(variant, figure), self.values(base, figure)
+        return over_seeds([values[seed] - of_base[seed] for seed in values.keys() & of_base.keys()])
 
     def states(self, variant: Variant) -> list[str]:
         """Return what became of the latent variable of turns, by seed."""
@@ -218,7 +227,7 @@ def over_seeds(values: Sequence[float]) -> IntervalEstimate:
     """Return the mean of values, one for each seed, with the interval of Student's t; of one value none."""
     defined = np.array([number for number in values if math.isfinite(number)], np.float64)
     if not len(defined):
-        return IntervalEstimate(why="not defined")
+        return IntervalEstimate(why="not defined" if values else "not run")
     mean = float(defined.mean())
     if len(defined) < 2:
         return IntervalEstimate(value=mean)
@@ -226,7 +235,7 @@ def over_seeds(values: Sequence[float]) -> IntervalEstimate:
     return IntervalEstimate(value=mean, low=mean - half, high=mean + half)
 
 
-def _figures(network: TrainedVariant, talk: Talk, hybrid: float) -> Figures:
+def _figures(network: TrainedVariant, talk: SelfTalk, hybrid: float) -> Figures:
     report = network.report
     return {
         PERPLEXITY: math.exp(report["validation_loss"]),
@@ -245,6 +254,8 @@ def _rounded(figure: float) -> float | None:
 
 
 def _verdict(difference: IntervalEstimate, way: str) -> str:
+    if difference.value is None:
+        return "not run"
     if not difference.is_sure:
         return "not shown"
     return "shown" if ((difference.low or 0) > 0) is (way == _HIGHER) else "refuted"
@@ -255,9 +266,9 @@ def _sections(compared: _Compared, columns: Sequence[str], claims: Mapping[str, 
         Section(
             title="The six networks",
             text=(
-                f"Mean over {compared.seed_count} seeds with a t-interval of 95 %. Perplexity is e to the bound on a "
-                "piece or end of a turn; KL is in nats a turn, or a window of ten turns. Figures of self-play are "
-                f"of {compared.setting['conversations']} conversations of {RULES.turns} turns of a bot with itself, "
+                f"Means over {compared.seed_count} seeds at most, with t-intervals of 95 %. Perplexity is e to the "
+                "bound on a piece or end of a turn; KL is in nats a turn, or a window of ten turns. Talk is "
+                f"{compared.setting['conversations']} conversations of {RULES.turns} turns of a bot with itself, "
                 f"from nothing, by beam search of {WRITING.beams} drawn by rank, as published; overlap is the per cent "
                 "of pairs of conversations that share three or five utterances in a row.",
             ),
@@ -342,7 +353,7 @@ def _numbers(figures: Mapping[str, Any]) -> str:
 
 def _summary(compared: _Compared, claims: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     for variant in SIX:
-        states = ", ".join(sorted(set(compared.states(variant))))
+        states = ", ".join(sorted(set(compared.states(variant)))) or "not run"
         yield (
             f"{variant.name}: perplexity {cell(compared.estimate(variant, PERPLEXITY))}, latent variable of turns: "
             f"{states}"
@@ -361,5 +372,6 @@ def _notes(compared: _Compared) -> Iterator[str]:
     )
     if compared.people is None:
         yield "the data has no rated conversations: no hybrid metric"
-    if compared.seed_count < SEEDS:
-        yield f"{compared.seed_count} of {SEEDS} seeds were run"
+    seeds = {variant.name: len(compared.values(variant, PERPLEXITY)) for variant in VARIANTS}
+    if lacking := ", ".join(f"{name} {count}" for name, count in seeds.items() if count < SEEDS):
+        yield f"fewer than {SEEDS} seeds were run of {lacking}: without two, a figure has no interval"

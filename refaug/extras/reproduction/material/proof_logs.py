@@ -43,6 +43,7 @@ class ProofSettings:
     epochs: int | None = None  # of raters; None: the preset's
     encoder: str = ENCODER  # of the home, that refaug-1 is calibrated for
     vhred: str | None = None  # of the home, that ADEM stands on, beside drawn ones
+    minutes: float | None = None  # after which no further network is trained; None: as long as it takes
     ruber: bool = True  # whether RUBER is trained, which takes as long as everything else together
 
     def __post_init__(self) -> None:

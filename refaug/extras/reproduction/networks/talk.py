@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from refaug.bots.generation import GeneratingBot
 from refaug.core.artefacts.build_stages import hash_of_inputs
-from refaug.core.files import make_folder, read_json, write_json
+from refaug.core.files import make_folder, read_json, sha256_of, write_json
 from refaug.extras.conversations.hybrid_metric.encoders import OpenEncoders
 from refaug.extras.conversations.hybrid_metric.fit import ColumnWeights, column_means
 from refaug.extras.conversations.hybrids import measure
@@ -38,7 +39,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Talk:
+class SelfTalk:
     """The self-play of a network: figures of all replies together, and columns of single conversations."""
 
     bot: str
@@ -52,27 +53,32 @@ class Talk:
         return float(np.nanmean(values)) if np.isfinite(values).any() else float("nan")
 
 
-def talk_of(chain: Chain, trained: TrainedVariant, encoders: OpenEncoders, plan: TrainingPlan = USUAL) -> Talk:
+def talk_of(chain: Chain, trained: TrainedVariant, encoders: OpenEncoders, plan: TrainingPlan = USUAL) -> SelfTalk:
     """Play a network with itself and measure what it said; what was measured before is read."""
     inputs = {
-        "form": _FORM,
         "vhred": trained.id,
         "rules": asdict(RULES),
         "writing": asdict(WRITING),
         "conversations": plan.conversations,
         "encoders": dict(encoders.details),
     }
-    path = chain.home.cache / "reproduce" / "networks" / f"{hash_of_inputs(inputs)}.json"
+    path = _kept(chain, inputs)
     if path.exists():
         stored: dict[str, Any] = read_json(path)
-        return Talk(**stored | {"columns": _with_nan(stored["columns"])})
+        return SelfTalk(**stored | {"columns": _with_nan(stored["columns"])})
     talk = _measured(chain, trained, encoders, plan.conversations)
-    make_folder(path.parent)
     write_json(path, asdict(talk) | {"columns": _without_nan(talk.columns)})
     return talk
 
 
-def _measured(chain: Chain, trained: TrainedVariant, encoders: OpenEncoders, count: int) -> Talk:
+def _kept(chain: Chain, inputs: Mapping[str, Any]) -> Path:
+    """Return the file for what is measured of these inputs."""
+    folder = chain.home.cache / "reproduce" / "networks"
+    make_folder(folder)
+    return folder / f"{hash_of_inputs({'form': _FORM, **inputs})}.json"
+
+
+def _measured(chain: Chain, trained: TrainedVariant, encoders: OpenEncoders, count: int) -> SelfTalk:
     chain.progress.stage(f"self-play of {trained.name}")
     vhred = open_vhred(chain.home, trained.spec, threads=chain.settings.threads)
     bot = GeneratingBot(vhred=vhred, settings=WRITING)
@@ -90,7 +96,7 @@ def _measured(chain: Chain, trained: TrainedVariant, encoders: OpenEncoders, cou
     columns = conversation_columns(conversations, encoders.reader, HybridSettings(), chain.progress)
     replies = [text for each in played for text in each.replies]
     of_all = variety(replies, [encoders.reader.tokens(text) for text in replies])
-    return Talk(
+    return SelfTalk(
         bot=trained.name,
         figures={
             **{name: float(figure) for name, figure in asdict(of_all).items()},
@@ -127,18 +133,25 @@ class PeopleFit:
     bots: int
 
     @classmethod
-    def of(cls, chain: Chain, encoders: EncoderRequest) -> PeopleFit | None:
-        """Fit it to the conversations of the study; None where the data has none."""
-        path = chain.settings.data / "dialogues" / f"{STUDY}.jsonl.gz"
-        if not path.is_file():
+    def of(cls, chain: Chain, request: EncoderRequest, encoders: OpenEncoders) -> PeopleFit | None:
+        """Fit it to the conversations of the study, or read what was fitted before; None where the data has none."""
+        study = chain.settings.data / "dialogues" / f"{STUDY}.jsonl.gz"
+        if not study.is_file():
             return None
-        talks = [entry for entry in read_conversations(path) if isinstance(entry, Conversation)]
         settings = HybridSettings(seed=chain.settings.seed)
-        table = measure(chain.home, talks, encoders, settings, None, chain.progress).table
+        inputs = {"study": sha256_of(study), "encoders": dict(encoders.details), "fit": settings.as_manifest()}
+        path = _kept(chain, inputs)
+        if path.exists():
+            stored: dict[str, Any] = read_json(path)
+            return cls(**stored | {"weights": ColumnWeights.read(stored["weights"])})
+        talks = [entry for entry in read_conversations(study) if isinstance(entry, Conversation)]
+        table = measure(chain.home, talks, request, settings, None, chain.progress).table
         weights = ColumnWeights.of(table.matrix(table.components), table.ratings, settings.ridge)
-        return cls(columns=table.components, weights=weights, conversations=len(table.ratings), bots=len(table.names))
+        fit = cls(columns=table.components, weights=weights, conversations=len(talks), bots=len(table.names))
+        write_json(path, vars(fit) | {"weights": weights.as_json()})
+        return fit
 
-    def scores(self, talks: Sequence[Talk]) -> list[float]:
+    def scores(self, talks: Sequence[SelfTalk]) -> list[float]:
         """Return the mean score of each bot's conversations; they are compared with each other, not with people's."""
         features = [np.stack([np.array(talk.columns[name]) for name in self.columns], axis=1) for talk in talks]
         centre = column_means(np.concatenate(features))

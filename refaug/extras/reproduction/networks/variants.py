@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
+from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.options.decoding import made_of
 from refaug.extras.reproduction.material.chain import Chain
 from refaug.rater.adem.pretraining.build import VhredOrder, pretrain_vhred
@@ -100,13 +101,22 @@ def train_variant(chain: Chain, variant: Variant, seed: int, plan: TrainingPlan 
     return TrainedVariant(variant=variant, seed=seed, spec=spec, id=version.id, report=dict(version.report))
 
 
+def is_trained(chain: Chain, variant: Variant, seed: int) -> bool:
+    """Say whether the home has a network of this name."""
+    return artefact_stores(chain.home)["vhred"].current(_name(chain, variant, seed)) is not None
+
+
+def _name(chain: Chain, variant: Variant, seed: int) -> str:
+    parts = [chain.settings.preset, variant.network, variant.control, *variant.heads, str(seed)]
+    return chain.artefact_name("-".join(["proof", *(part for part in parts if part)]))
+
+
 def _order(chain: Chain, variant: Variant, seed: int, plan: TrainingPlan) -> VhredOrder:
     """Return the order; all variants of a seed hold the same dialogues out."""
     sizes, rounds = PRESETS[chain.settings.preset], chain.settings.epochs or ROUNDS
     is_vhcr, latent = variant.network == "vhcr", 0 if variant.network == "hred" else sizes.latent
-    parts = [chain.settings.preset, variant.network, variant.control, *variant.heads, str(seed)]
     return VhredOrder(
-        name=chain.artefact_name("-".join(["proof", *(part for part in parts if part)])),
+        name=_name(chain, variant, seed),
         logs=chain.logs([chain.select(LOG)]),
         model=made_of(
             VhredConfig, sizes, latent=latent, conversation=latent if is_vhcr else 0, turns=CONVERSATION_TURNS
