@@ -267,7 +267,7 @@ def _sections(compared: _Compared, columns: Sequence[str], claims: Mapping[str, 
             title="The six networks",
             text=(
                 f"Means over {compared.seed_count} seeds at most, with t-intervals of 95 %. Perplexity is e to the "
-                "bound on a piece or end of a turn; KL is in nats a turn, or a window of ten turns. Talk is "
+                "bound on a piece or end of a turn; KL is in nats a turn, or a window of ten turns. Self-play is "
                 f"{compared.setting['conversations']} conversations of {RULES.turns} turns of a bot with itself, "
                 f"from nothing, by beam search of {WRITING.beams} drawn by rank, as published; overlap is the per cent "
                 "of pairs of conversations that share three or five utterances in a row.",
