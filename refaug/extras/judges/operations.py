@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from refaug.core.options.declaring import Argument, Doc, Ge, Gt, Le, Length, Lt, Metavar
 from refaug.core.options.decoding import Options, made_of
+from refaug.extras.judges.conversation_options import ConversationOptions
 from refaug.operations.operation import Name, Seed, Spec, Text, Threads
-from refaug.operations.training import Count, Few, NetworkOptions
+from refaug.operations.training import Count, Few
 
 if TYPE_CHECKING:
     from refaug.rater.adem.pretraining.build import ExcludedFile, VhredOrder
+    from refaug.rater.adem.pretraining.targets import TeacherChoice
     from refaug.rater.adem.scorer.settings import ScorerSettings
 
 
 @dataclass(frozen=True, kw_only=True)
-class PretrainVhred(NetworkOptions):
+class PretrainVhred(ConversationOptions):
     """Pre-train a VHRED on dialogues, or draw the weights of one; stopped, the same command goes on where it was."""
 
     logs: Annotated[tuple[Name, ...], Length(1, 100), Argument("LOG…"), Doc("Logs that are learned from.")]
@@ -34,7 +36,9 @@ class PretrainVhred(NetworkOptions):
         Le(10_000),
         Doc("Size of each turn's Gaussian, or none for a HRED; by default the preset's."),
     ] = None
-    turns: Annotated[int, Ge(1), Le(64), Doc("Turns of a context that are read.")] = 3
+    turns: Annotated[int | None, Ge(1), Le(64), Doc("Turns of a context that are read; by default 3, of a vhcr 9.")] = (
+        None
+    )
     max_tokens: Annotated[Few | None, Doc("Pieces of a turn that are read; by default the preset's.")] = None
     steps: Annotated[int | None, Ge(1), Le(100_000_000), Doc("Batches, at most; by default the preset's.")] = None
     kl_steps: Annotated[
@@ -63,8 +67,10 @@ class PretrainVhred(NetworkOptions):
         ),
     ] = ()
 
-    def order(self, *, threads: int, exclude: Sequence[ExcludedFile]) -> VhredOrder:
-        """Return it as the network is trained, completed by the preset; excluded files as the face has read them."""
+    def order(
+        self, *, threads: int, exclude: Sequence[ExcludedFile], teachers: Mapping[str, TeacherChoice]
+    ) -> VhredOrder:
+        """Return it as the network is trained, completed by the preset; files and teachers as the face read them."""
         from refaug.rater.adem.pretraining.build import VhredOrder  # noqa: PLC0415  torch
         from refaug.rater.adem.pretraining.dialogues import WindowSettings  # noqa: PLC0415
         from refaug.rater.adem.vhred.sizes import PRESETS, VhredConfig  # noqa: PLC0415
@@ -72,9 +78,9 @@ class PretrainVhred(NetworkOptions):
 
         sizes = PRESETS[self.preset]
         steps = self.steps or sizes.steps
-        latent = 0 if self.latent == "none" else self.latent
+        latent, turns = self.latent_size(self.latent, sizes.latent), self.turns or self.context_turns
         batch, round_steps = self.batch or sizes.batch, min(self.round_steps, steps)
-        windows = made_of(WindowSettings, self, batch=batch, steps=steps, round_steps=round_steps)
+        windows = self.windows(WindowSettings, batch=batch, steps=steps, round_steps=round_steps, turns=turns)
         return VhredOrder(
             name=self.name or self.logs[0],
             logs=self.logs,
@@ -82,15 +88,17 @@ class PretrainVhred(NetworkOptions):
             model=made_of(
                 VhredConfig,
                 sizes,
-                latent=sizes.latent if latent is None else latent,
+                latent=latent,
+                conversation=self.conversation_size(self.preset, latent),
                 max_tokens=self.max_tokens or sizes.max_tokens,
-                turns=self.turns,
+                turns=turns,
                 cell=self.cell,
             ),
             windows=windows,
             kl_steps=sizes.kl_steps if self.kl_steps is None else self.kl_steps,
             weight_scale=sizes.weight_scale,
             exclude=tuple(exclude),
+            heads=self.heads(self.preset, self.cell, teachers),
             training=TrainConfig(
                 epochs=windows.rounds,
                 patience=self.patience,

@@ -14,6 +14,7 @@ from refaug.core.artefacts.version_locks import HeldVersion
 from refaug.core.errors import Conflict, Corrupt, NotFound
 from refaug.core.files import read_json
 from refaug.core.options.declaring import Doc
+from refaug.scoring.home.network_parts import part_facts
 from refaug.scoring.home.stored_artefacts import ShownVersion, StoredArtefacts, VersionFacts
 from refaug.tables.reports.table import Description, FactList, Table
 
@@ -338,6 +339,7 @@ class StoredVhreds(_StoredNetworks):
             "nll": f"{report['nll']:.4f} nats a piece",
             **{name: f"{report[name]:.4f}" for name in ("nll_with_context", "nll_without_context", "unigram_nll")},
             "kl": f"{report['kl']:.4f} nats a turn, latent variable {report['latent']}",
+            **part_facts(report),
             "discrimination": f"{report['discrimination']:.4f} of true contexts above drawn ones",
         }
 

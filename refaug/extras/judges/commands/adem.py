@@ -37,13 +37,16 @@ _VHRED: Final = "vhred"
 def pretrain_command(context: typer.Context, *, options: PretrainVhred, as_json: JsonFlag = False) -> None:
     """Pre-train a VHRED on dialogues, or draw the weights of one; stopped, the same command goes on where it was."""
     from refaug.extras.judges.adem import excluded_file, read_excluded  # noqa: PLC0415  torch
+    from refaug.extras.judges.head_teachers import chosen_teachers, openers_for  # noqa: PLC0415
     from refaug.rater.adem.pretraining.build import pretrain_vhred  # noqa: PLC0415
     from refaug.scoring.home.indexes import cores  # noqa: PLC0415  compiles
     from refaug.scoring.home.torch_networks import vhred_places  # noqa: PLC0415
 
     excluded = [excluded_file(path) for path in options.exclude]
-    order, places = options.order(threads=options.threads or cores(), exclude=excluded), vhred_places(context.obj)
-    train = partial(pretrain_vhred, places, order, read_excluded=read_excluded, again=options.again)
+    teachers, places = chosen_teachers(context.obj, options), vhred_places(context.obj)
+    order = options.order(threads=options.threads or cores(), exclude=excluded, teachers=teachers)
+    openers = openers_for(context.obj, order.heads, threads=options.threads)
+    train = partial(pretrain_vhred, places, order, read_excluded=read_excluded, openers=openers, again=options.again)
     run_training(context.obj, _VHRED, train, as_json=as_json)
 
 
@@ -54,13 +57,15 @@ def resume_command(
 ) -> None:
     """Go on with a pre-training that was stopped, with the settings that it was started with."""
     from refaug.extras.judges.adem import read_excluded  # noqa: PLC0415
+    from refaug.extras.judges.head_teachers import openers_for  # noqa: PLC0415
     from refaug.rater.adem.pretraining.build import VhredOrder, pretrain_vhred  # noqa: PLC0415
     from refaug.rater.training.order import interrupted_order  # noqa: PLC0415
     from refaug.scoring.home.torch_networks import vhred_places  # noqa: PLC0415  torch
 
     places = vhred_places(context.obj)
     order = interrupted_order(places, VhredOrder, name)
-    train = partial(pretrain_vhred, places, order, read_excluded=read_excluded, again=True)
+    openers = openers_for(context.obj, order.heads, threads=order.training.threads)
+    train = partial(pretrain_vhred, places, order, read_excluded=read_excluded, openers=openers, again=True)
     run_training(context.obj, _VHRED, train, as_json=as_json)
 
 

@@ -10,6 +10,7 @@ from refaug.core.errors import Usage
 
 Network = Literal["hred", "vhred", "vhcr"]
 NETWORKS: Final[tuple[str, ...]] = get_args(Network)
+CONVERSATION_SIZES: Final[Mapping[str, int]] = {"small": 16, "base": 32, "paper": 100}  # by preset
 CONVERSATION_TURNS: Final = 9  # of a context of a VHCR: with the reply ten, as in the released code
 LEAST_TURNS: Final = 3  # of a dialogue that says something of a conversation: one exchange does not
 SENTENCE_DROP: Final = 0.25  # of a VHCR, by table A.5 of Ghandeharioun et al. (2019)
