@@ -17,7 +17,7 @@ from refaug.core.kept import cached_property
 from refaug.core.records import Item
 from refaug.metrics.signature import Signature
 from refaug.scoring.items import BadItem, parse_item
-from refaug.scoring.score_files.score_document import SEAL, seal_of
+from refaug.scoring.score_files.score_document import SEAL, has_seal, seal_of
 from refaug.scoring.scores import Evaluation
 
 SYSTEM: Final = "model"  # a log is of one model
@@ -89,7 +89,7 @@ class SampleRecord:
     @cached_property
     def is_sealed(self) -> bool:
         """Whether the record is as it was written."""
-        return bool(self.document.get(SEAL) == seal_of(self.document))
+        return has_seal(self.document, self.document.get(SEAL))
 
     @property
     def reply(self) -> str:

@@ -184,7 +184,15 @@ def _with_plain_numbers(content: bytearray) -> bytearray:
 def is_sealed(document: Mapping[str, Any]) -> bool | None:
     """Whether the content fits its seal; None where there is no seal, as in answers of scores against a set."""
     seal = document.get(SEAL)
-    return None if seal is None else bool(seal == seal_of(document))
+    return None if seal is None else has_seal(document, seal)
+
+
+def has_seal(document: Mapping[str, Any], seal: object) -> bool:
+    """Whether the seal fits the content; none fits a whole number of more than 64 bits, which no document has."""
+    try:
+        return bool(seal == seal_of(document))
+    except orjson.JSONEncodeError:
+        return False
 
 
 def lacks_seal(document: Mapping[str, Any]) -> bool:

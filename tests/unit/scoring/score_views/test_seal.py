@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refaug.scoring.score_files import score_document
-from refaug.scoring.score_files.score_document import indented_pieces, seal_of
+from refaug.scoring.score_files.score_document import indented_pieces, is_sealed, seal_of
 from refaug.scoring.spooled_items.item_collection import PassingList
 
 TEXTS = st.text(max_size=6)
@@ -75,3 +75,7 @@ def test_pieces_of_passes_are_the_bytes_and_the_seal_of_the_whole_document(
         assert seal_of(document(passing)) == seal_of(whole)
         patch.setattr(score_document, "_REPLIES_AT_ONCE", -1)
         assert seal_of(document(passing)) == seal_of(whole)
+
+
+def test_no_seal_fits_a_number_that_no_document_has() -> None:
+    assert is_sealed({"checksum": "0" * 64, "items": 1, "corpus": -(2**70)}) is False
