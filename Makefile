@@ -226,6 +226,7 @@ bench: $(VENV)/.installed
 	$(BIN)/python bench/bench_index.py --data $(DATA)
 	$(BIN)/python bench/bench_rater.py --data $(DATA)
 	$(BIN)/python bench/bench_vhred.py --data $(DATA)
+	$(BIN)/python bench/bench_vhcr.py --data $(DATA)
 	$(BIN)/python bench/bench_adem.py --data $(DATA)
 
 # the newest uvicorn before that of .venv: what guards connections reaches into it, and has its suite run against both
