@@ -288,6 +288,7 @@ _NEW_TESTS: Final = (
     "tests/unit/metrics/test_costs.py",
     "tests/unit/metrics/test_signature_readers.py",
     "tests/unit/rater/adem/teachers/*.py",
+    "tests/unit/rater/adem/test_targets.py",
     "tests/unit/rater/adem/test_vhcr.py",
     "tests/unit/rater/dual/*.py",
     "tests/unit/rater/frozen/*.py",
