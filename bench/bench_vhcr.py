@@ -40,7 +40,7 @@ from refaug.rater.adem.vhred.network import new_vhred
 from refaug.rater.adem.vhred.sizes import PRESETS, VhredConfig
 
 DIALOGUES: Final = 3_000
-STEPS: Final = 4
+STEPS: Final = 2
 RUNS: Final = 5
 CLASSES: Final = 64
 NUMBERS: Final = 128

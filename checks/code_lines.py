@@ -237,6 +237,7 @@ _NEW_TESTS: Final = (
     "tests/extras/judges/integration/test_vhcr_commands.py",
     "tests/extras/judges/unit/metrics/test_panels.py",
     "tests/extras/judges/unit/passports/*.py",
+    "tests/extras/judges/unit/test_conversation_options.py",
     "tests/extras/reproduction/integration/test_reproduce_recommended.py",
     "tests/extras/reproduction/unit/experiments/test_networks.py",
     "tests/extras/reproduction/unit/test_bench_rater_people.py",
