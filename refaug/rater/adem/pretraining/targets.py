@@ -151,7 +151,7 @@ def write_targets(
     rows = np.fromiter((places.setdefault(text, len(places)) for text in decoded), np.int64)
     texts, learned = list(places), np.repeat(is_training, np.diff(dialogues.first))
     fitted_to = [texts[row] for row in np.unique(rows[learned])]
-    facts = dict[str, Any]()
+    facts = dict[str, object]()
     for name in order.names:
         teacher = getattr(openers, name)(getattr(order, name).spec, fitted_to)
         chunks = [teacher.targets(texts[begin : begin + _AT_ONCE]) for begin in range(0, len(texts), _AT_ONCE)]
@@ -301,13 +301,12 @@ _ADDED: Final = {
 }
 
 
-def chosen_inputs(settings: Mapping[str, Any], heads: HeadOrder) -> dict[str, Any]:
+def chosen_inputs(settings: Mapping[str, Any], heads: HeadOrder) -> dict[str, object]:
     """Return the settings that determine a network, without parts that it does not have.
 
     So a VHRED that was made before there were such parts is still known as made of the same inputs.
     """
-    chosen = {name: setting for name, setting in settings.items() if name != "heads"}
+    chosen: dict[str, object] = {name: setting for name, setting in settings.items() if name != "heads"}
     for record, defaults in _ADDED.items():
-        written = chosen[record].items()
-        chosen[record] = {name: value for name, value in written if defaults.get(name, ...) != value}
+        chosen[record] = {name: value for name, value in settings[record].items() if defaults.get(name, ...) != value}
     return {**chosen, "heads": heads.inputs()} if heads.names else chosen
