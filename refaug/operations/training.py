@@ -177,11 +177,11 @@ class TrainRater(TrainingOptions, Operation):
     ] = None
     min_chars: Annotated[Count | None, Doc("The same in characters, where words are not set apart by spaces.")] = None
     negatives: Annotated[
-        Literal["random", "hard", "mixed"] | None,
+        Literal["random", "hard", "mixed", "noise"] | None,
         Doc(
             "For nn random: responses to drawn utterances (default); hard: those that share rare words with the good "
-            "one; mixed: half of either. For cross random, or mixed (default): also other turns of the dialogue and "
-            "hard ones."
+            "one; mixed: half of either. For cross random, mixed (default): also other turns of the dialogue and hard "
+            "ones, or noise: also the reply with its words dropped, shuffled or repeated."
         ),
     ] = None
     on: Annotated[Cluster, Doc("Train on a cluster of Ray: HOST:PORT, auto on one of its machines, or local.")] = None
@@ -216,9 +216,11 @@ class TrainRater(TrainingOptions, Operation):
             )
         if self.preset == ("large" if self.network == NN else "paper"):
             raise Usage(f"network {self.network} has no preset {self.preset}", field="preset")
+        if self.network == NN and self.negatives == "noise":
+            raise Usage("network nn knows no negatives by noise", remedy="network cross", field="negatives")
         of_nn = {"min_words": self.min_words, "min_chars": self.min_chars, "negatives": self.negatives == "hard"}
         if self.network == CROSS and (stated := [name for name, setting in of_nn.items() if setting]):
-            message = "network cross takes all utterances, with negatives random or mixed"
+            message = "network cross takes all utterances, with negatives random, mixed or noise"
             raise Usage(message, remedy="network nn, or leave it out", field=stated[0])
         if (self.on is None) != (self.workers is None):
             message = "both or neither: on names the cluster, workers the number of processes that train"
@@ -273,7 +275,7 @@ class TrainRater(TrainingOptions, Operation):
                 limit=self.positives,
                 validation_share=self.validation_share,
                 seed=self.seed,
-                negatives=self.negatives or "random",
+                negatives=self.negatives or "random",  # type: ignore[arg-type]  # `check` refuses "noise"
             ),
             training=self.config(sizes, threads=threads, accumulate=self.batches_a_step, workers=self.workers or 1),
             shared=SharedSettings(min_words=self.min_words or 1, min_chars=self.min_chars or 1, seed=self.seed)

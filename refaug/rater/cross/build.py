@@ -22,6 +22,7 @@ from refaug.rater.cross.examples import (
     CrossExampleSettings,
 )
 from refaug.rater.cross.model import CrossNetwork
+from refaug.rater.cross.noise import Begins, beginnings
 from refaug.rater.cross.sequences import CrossConfig, SequenceShape
 from refaug.rater.network_folder import TOKENIZER, TrainingPlaces
 from refaug.rater.training import loop
@@ -308,10 +309,13 @@ def _begin(
     """Return the network with its initial weights, and the examples of both sides."""
     config = replace(order.model, vocabulary=tokenizer.vocab_size)
     model = new_network(lambda: CrossNetwork(config), order.training.seed, embeddings)
-    return model, _sides(order, config, folder, progress)
+    begins = beginnings(tokenizer) if order.examples.negatives == "noise" else None
+    return model, _sides(order, config, folder, progress, begins)
 
 
-def _sides(order: CrossOrder, config: CrossConfig, folder: Path, progress: Progress) -> Mapping[Side, CrossExamples]:
+def _sides(
+    order: CrossOrder, config: CrossConfig, folder: Path, progress: Progress, begins: Begins | None
+) -> Mapping[Side, CrossExamples]:
     """Return the examples to train on and to validate on; hard negatives are found in each side alone."""
     corpus, shape = open_pairs(folder), SequenceShape(config.vocabulary, config.max_tokens)
     sides = dict[Side, CrossExamples]()
@@ -321,5 +325,5 @@ def _sides(order: CrossOrder, config: CrossConfig, folder: Path, progress: Progr
         if order.examples.negatives == "mixed" and order.start == "vectors":
             embeddings = read_embeddings(folder / EMBEDDINGS)
             partners = hard_replies(corpus, rows, embeddings, order.examples.seed, progress)
-        sides[side] = CrossExamples(corpus, side, order.examples, shape, partners)
+        sides[side] = CrossExamples(corpus, side, order.examples, shape, partners, begins)
     return sides

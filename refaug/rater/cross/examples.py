@@ -6,6 +6,9 @@ The reply of a pair is right. Beside it stand wrong replies to the same turns, o
 - dialogue: another turn of the same dialogue, or the utterance itself: it has the right topic at the wrong place
 - hard: a reply that shares rare words with the right one, and answers another kind of utterance
 
+or, with negatives `noise`, random ones and the reply itself with its words dropped, shuffled or repeated
+(refaug.rater.cross.noise).
+
 In half of the examples whose utterance got several replies in the logs, one of the other replies is given as known to
 fit: so the network learns to judge with a gold and without one.
 
@@ -15,7 +18,7 @@ pieces would give the answer away.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple, get_args
 
@@ -23,16 +26,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refaug.core.errors import Usage
-from refaug.rater.cross.sequences import MASK, TURNS, Ids, Pieces, SequenceBatch, SequenceShape
+from refaug.rater.cross.noise import NOISES, Begins, with_noise
+from refaug.rater.cross.sequences import FIRST_PIECE, MASK, TURNS, Ids, Pieces, SequenceBatch, SequenceShape
 from refaug.rater.training.pair_corpus import LEAST_LIMIT, PairCorpus, PairSettings, ReplyDraws, Rows, Side, Texts
 
-Kinds = Literal["random", "mixed"]
-RANDOM, DIALOGUE, HARD = range(3)
-KIND_NAMES: Final = ("random", "dialogue", "hard")
+Kinds = Literal["random", "mixed", "noise"]
+RANDOM, DIALOGUE, HARD, NOISY = range(4)  # the noises are numbered from the last one on
+KIND_NAMES: Final = ("random", "dialogue", "hard", *NOISES)
 _MIX: Final = (0.5, 0.25, 0.25)  # of the kinds of wrong replies, where there are some of each
+_NOISY_SHARE: Final = 0.5  # of wrong replies with negatives `noise`; the others are random
 _CHUNK: Final = 64  # batches made from one run of examples sorted by length
 _MOST_VALIDATED: Final = 2_000  # right replies
-_FIRST_PIECE: Final = 2  # after pad and unk: marks and padding are never hidden
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,12 +89,14 @@ class _Drawn(NamedTuple):
     known: Texts
     wrong: Texts  # (pairs, wrong)
     kinds: Ids
+    noisy: Mapping[int, Sequence[int]]  # pieces of wrong replies that are no texts, by their places among all
 
 
 class CrossExamples:
     """The pairs of one side in batches; an epoch's number and the settings determine its batches.
 
-    `partners` has hard negatives, as texts, of the reply of each pair; -1 fills the rest.
+    `partners` has hard negatives, as texts, of the reply of each pair; -1 fills the rest. `begins` says which pieces
+    begin a word, for noise.
     """
 
     def __init__(
@@ -100,8 +106,10 @@ class CrossExamples:
         settings: CrossExampleSettings,
         shape: SequenceShape,
         partners: Texts | None = None,
+        begins: Begins | None = None,
     ) -> None:
         self._corpus, self._settings, self._shape, self._partners = corpus, settings, shape, partners
+        self._begins = begins
         self._is_training = side == "train"
         self.rows = corpus.of_side(side, settings.sides)
         self._draws = ReplyDraws(corpus, self.rows)
@@ -139,13 +147,26 @@ class CrossExamples:
         count = self._settings.wrong
         repeated = np.repeat(rows, count)
         wrong, kinds = self._draw_wrong(repeated, rng)
-        return _Drawn(rows, known, wrong.reshape(-1, count), kinds.reshape(-1, count))
+        noisy = self._make_noise(repeated, kinds, rng)
+        return _Drawn(rows, known, wrong.reshape(-1, count), kinds.reshape(-1, count), noisy)
+
+    def _make_noise(self, rows: Rows, kinds: Ids, rng: np.random.Generator) -> Mapping[int, Sequence[int]]:
+        """Return half of the wrong replies as the right ones with noise, where there can be some; note their kinds."""
+        noisy = dict[int, Sequence[int]]()
+        if self._begins is None:
+            return noisy
+        for place in np.flatnonzero(rng.random(len(rows)) < _NOISY_SHARE).tolist():
+            number = int(rng.integers(len(NOISES)))
+            reply = self._text(int(self._corpus.reply[rows[place]]))
+            if (pieces := with_noise(reply, NOISES[number], self._begins, rng)) is not None:
+                noisy[place], kinds[place] = pieces, NOISY + number
+        return noisy
 
     def _draw_wrong(self, rows: Rows, rng: np.random.Generator) -> tuple[Texts, Ids]:
         """Return a wrong reply for each pair, as a text, and its kind."""
         texts = self._draws.random(rows, rng)
         kinds = np.full(len(rows), RANDOM, np.int64)
-        if self._settings.negatives == "random":
+        if self._settings.negatives != "mixed":
             return texts, kinds
         wanted = rng.choice(len(_MIX), len(rows), p=_MIX)
         for kind, draw in ((DIALOGUE, self._draws.from_dialogue), (HARD, self._draw_hard)):
@@ -175,9 +196,8 @@ class CrossExamples:
             for of_turns, fits, reply in zip(turns, known, self._corpus.reply[drawn.rows].tolist(), strict=True)
         ]
         wrong = [
-            right[place]._replace(reply=self._text(text))
-            for place, texts in enumerate(drawn.wrong.tolist())
-            for text in texts
+            right[place // self._settings.wrong]._replace(reply=drawn.noisy.get(place) or self._text(text))
+            for place, text in enumerate(drawn.wrong.ravel().tolist())
         ]
         sequences = self._shape.batch([*right, *wrong])
         rows, places = self._hide(sequences, rng)
@@ -198,7 +218,7 @@ class CrossExamples:
         """Return rows and places of the pieces to hide: none in validation."""
         if not self._is_training:
             return np.empty(0, np.int64), np.empty(0, np.int64)
-        is_piece = (sequences.tokens >= _FIRST_PIECE) & (sequences.tokens < self._shape.vocabulary)
+        is_piece = (sequences.tokens >= FIRST_PIECE) & (sequences.tokens < self._shape.vocabulary)
         rows, places = np.nonzero(is_piece & (rng.random(is_piece.shape) < self._settings.hidden))
         return rows, places
 

@@ -49,6 +49,7 @@ CONTEXT_SEGMENT, KNOWN_SEGMENT, REPLY_SEGMENT = range(3)
 SEGMENTS: Final = 3
 TURNS: Final = 3  # that are read before a reply, the utterance among them
 UNKNOWN: Final = 1  # of the tokenizers trained here
+FIRST_PIECE: Final = 2  # after pad and unk: marks and padding are never hidden
 
 Ids = NDArray[np.int64]
 
