@@ -65,14 +65,8 @@ def tiny_course(
 
 def judge_plainly(model: CrossNetwork, batch: SequenceBatch, row: int) -> float:
     """The logit of one sequence without its padding, in float64, by the equations."""
-    weights = {name: tensor.detach().double().numpy() for name, tensor in model.state_dict().items()}
-    length, heads = int(batch.lengths[row]), model.config.heads
-    table = np.concatenate([weights["embedding.weight"], weights["marks.weight"]])
-    states = table[batch.tokens[row, :length]] + weights["segments.weight"][batch.segments[row, :length]]
-    for layer in range(model.config.layers):
-        states = _block(states, {name: weights[f"blocks.{layer}.{name}"] for name in _NAMES}, heads)
-    states = _norm(states, weights["norm.weight"])
-    segments = batch.segments[row, :length]
+    weights, states = _weights_of(model), read_plainly(model, batch, row)
+    segments = batch.segments[row, : int(batch.lengths[row])]
     turns, known, reply = (
         _norm(states[segments == segment].mean(axis=0), weights["mean_norm.weight"])
         if (segments == segment).any()
@@ -82,6 +76,20 @@ def judge_plainly(model: CrossNetwork, batch: SequenceBatch, row: int) -> float:
     judged = np.concatenate([states[0], turns, reply, turns * reply, known * reply])
     wide = _gelu(judged @ weights["widen.weight"].T + weights["widen.bias"])
     return float((wide @ weights["last.weight"].T + weights["last.bias"])[0])
+
+
+def read_plainly(model: CrossNetwork, batch: SequenceBatch, row: int) -> Array:
+    """The states of one sequence without its padding, (time, embedding), in float64, by the equations."""
+    weights, length, heads = _weights_of(model), int(batch.lengths[row]), model.config.heads
+    table = np.concatenate([weights["embedding.weight"], weights["marks.weight"]])
+    states = table[batch.tokens[row, :length]] + weights["segments.weight"][batch.segments[row, :length]]
+    for layer in range(model.config.layers):
+        states = _block(states, {name: weights[f"blocks.{layer}.{name}"] for name in _NAMES}, heads)
+    return _norm(states, weights["norm.weight"])
+
+
+def _weights_of(model: CrossNetwork) -> dict[str, Array]:
+    return {name: tensor.detach().double().numpy() for name, tensor in model.state_dict().items()}
 
 
 _NAMES = (

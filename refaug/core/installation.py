@@ -170,10 +170,10 @@ BUILT_IN: Final[Mapping[str, Mapping[str, str]]] = {
     },
     # by the kind of model that they name: metrics to metrics with their models
     BINDINGS: {
-        "judge": "refaug.extras.judges.bindings:with_judge",
+        "judge": "refaug.extras.judges.follow_up_models:with_endpoints",
         "adem": "refaug.extras.judges.bindings:with_adem",
         "judge-fit": "refaug.extras.judges.combined:with_fitted_judges",
-        "vhred": "refaug.extras.judges.bindings:with_likelihoods",
+        "vhred": "refaug.extras.judges.follow_up_models:with_networks",
     },
     # what does work elsewhere than in this process
     EXECUTORS: {

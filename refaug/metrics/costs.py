@@ -143,6 +143,8 @@ UNSTATED: Final = Cost(row=20_000.0)
 TOKENS: Final = 128
 ENCODED: Final = Cost(row=1_000.0, pair=1_000.0, again=0.0)
 JUDGED: Final = Cost(row=250.0, pair=250.0, again=0.0, token=50.0)
+HIDDEN: Final = Cost(row=5_000.0, again=0.0, token=2_500.0)  # each piece of the reply is hidden in a sequence
+FOLLOWED: Final = Cost(row=20_000.0, again=0.0, token=400.0)  # of eight texts after the reply
 
 
 def _shift_units(reply: Floats, reference: Floats) -> Floats:

@@ -59,6 +59,7 @@ class MetricInfo:
     forced: tuple[ForcedParameters, ...] = ()
     beside: Uses | None = None  # what the second part of a metric of two parts looks at
     cost: Cost = LINEAR  # of scoring a reply, from the lengths of texts
+    is_beside: bool = False  # after a metric of others, with a model of ours: in tables it stands apart
     leading: str | None = None  # the parameter that a first value without a name sets: judge-fit:NAME
 
     @property

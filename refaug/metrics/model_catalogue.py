@@ -4,11 +4,50 @@ from __future__ import annotations
 
 from typing import Final
 
-from refaug.metrics.costs import JUDGED
+from refaug.metrics.costs import FOLLOWED, HIDDEN, JUDGED
 from refaug.metrics.metric_info import MetricInfo, Uses
 from refaug.metrics.models.model_kinds import ModelKind, ModelName
 from refaug.metrics.parameters import Choice, Members, Number, RangeParameter, Text
 from refaug.metrics.shared_parameters import CALIBRATION, COMBINE, SAMPLE, TURNS, VECTORS
+
+
+def _follow_up(name: str, summary: str, model: ModelName) -> MetricInfo:
+    return MetricInfo(
+        name=name,
+        summary=summary,
+        uses=Uses.UTTERANCE,
+        low=-20,
+        high=20,
+        parameters=(
+            model,
+            Text(
+                name="followups",
+                default="default",
+                what="default, or the path of a text file: a follow-up a line, behind + or -",
+                help="what may be said after the reply, for it (+) and against it (-)",
+            ),
+        ),
+        paper="Mehri and Eskenazi 2020, Unsupervised Evaluation of Interactive Dialog; models and sayings are ours",
+        made_by="refaug.extras.judges.metrics.followups:FollowedReplies",
+        cost=FOLLOWED,
+        needs_beside=("the utterance",),
+        is_beside=True,
+    )
+
+
+def _true_pair(name: str, summary: str, model: str, paper: str) -> MetricInfo:
+    return MetricInfo(
+        name=name,
+        summary=summary,
+        uses=Uses.UTTERANCE,
+        parameters=(ModelName(name="model", kind=ModelKind.RATER, help=model), TURNS),
+        paper=paper,
+        made_by="refaug.metrics.models.unreferenced:TruePairs",
+        cost=JUDGED,
+        needs_beside=("the utterance",),
+        is_beside=True,
+    )
+
 
 MODEL_METRICS: Final = (
     MetricInfo(
@@ -39,6 +78,38 @@ MODEL_METRICS: Final = (
         made_by="refaug.metrics.models.model_scores:RatedReplies",
         cost=JUDGED,
         needs_beside=("the utterance",),
+    ),
+    MetricInfo(
+        name="masked",
+        summary="how well a cross rater tells each hidden piece of the reply from the others and the turns, in nats",
+        uses=Uses.UTTERANCE,
+        low=-20,
+        high=0,
+        parameters=(
+            ModelName(
+                name="model",
+                kind=ModelKind.RATER,
+                help="a rater of the network cross; without it, the rater that weighs references",
+            ),
+            TURNS,
+        ),
+        paper="Mehri and Eskenazi 2020, USR: its masked-language part, with a mean and a network of ours",
+        made_by="refaug.metrics.models.unreferenced:MaskedReplies",
+        cost=HIDDEN,
+        needs_beside=("the utterance",),
+        is_beside=True,
+    ),
+    _true_pair(
+        "retrieval",
+        "the probability that the reply belongs to its turns, by a rater that told true replies from drawn ones",
+        "the rater that is asked; without it, the rater that weighs references",
+        "Mehri and Eskenazi 2020, USR: its retrieval part, with a rater of ours",
+    ),
+    _true_pair(
+        "next-utterance",
+        "the same by a rater that also told true replies from those whose words were dropped, shuffled or repeated",
+        "the rater that is asked, trained with --network cross --negatives noise",
+        "Sinha et al. 2020, MAUDE: its score, with a rater of ours",
     ),
     MetricInfo(
         name="ruber",
@@ -116,6 +187,16 @@ MODEL_METRICS: Final = (
         made_by="refaug.extras.judges.metrics.likelihood:LikelyReplies",
         cost=JUDGED,
         needs_beside=("the utterance",),
+    ),
+    _follow_up(
+        "followup",
+        "how much likelier a model of dialogue finds sayings for the reply after it than sayings against it, in nats",
+        ModelName(name="lm", kind=ModelKind.VHRED, help="the model of dialogue that gives the probabilities"),
+    ),
+    _follow_up(
+        "followup-endpoint",
+        "the same by a language model behind an endpoint that gives log-probabilities of a prompt",
+        ModelName(name="lm", kind=ModelKind.JUDGE, help="the endpoint: a file in the folder judges/, or its path"),
     ),
     MetricInfo(
         name="adem",

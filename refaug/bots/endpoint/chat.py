@@ -166,6 +166,11 @@ def read_turns_answer(status: int, content_type: str, content: bytes) -> ChatAns
     return _read(status, content_type, content, _turns_answer, '{"reply": "…"}')
 
 
+def read_echo(status: int, content_type: str, content: bytes) -> ChatAnswer | Fault:
+    """Return a text that was given back, with log p of its tokens, in a response of `/v1/completions`."""
+    return _read(status, content_type, content, _echo, "a completion")
+
+
 def _read(
     status: int, content_type: str, content: bytes, answer_of: Callable[[Mapping[str, Any]], ChatAnswer], shape: str
 ) -> ChatAnswer | Fault:
@@ -260,6 +265,11 @@ def _turns_answer(fields: Mapping[str, Any]) -> ChatAnswer:
         prompt_tokens=_count(usage.get("prompt_tokens")),
         answer_tokens=_count(usage.get("completion_tokens")),
     )
+
+
+def _echo(fields: Mapping[str, Any]) -> ChatAnswer:
+    choice = fields["choices"][0]
+    return _answer({**fields, "choices": [{**choice, "message": {"content": choice["text"]}}]})
 
 
 def _text_of(message: Mapping[str, Any]) -> str:

@@ -24,7 +24,16 @@ import orjson
 
 from refaug.bots.endpoint.addresses import THIS_MACHINE, AddressPolicy, AddressRefused, CheckedTransport
 from refaug.bots.endpoint.answer_store import AnswerStore
-from refaug.bots.endpoint.chat import ChatAnswer, ChatRequest, Fault, FaultKind, read_answer, read_turns_answer, shorten
+from refaug.bots.endpoint.chat import (
+    ChatAnswer,
+    ChatRequest,
+    Fault,
+    FaultKind,
+    read_answer,
+    read_echo,
+    read_turns_answer,
+    shorten,
+)
 from refaug.bots.endpoint.specification import Endpoint
 from refaug.bots.endpoint.spending import Reservation, Spending
 
@@ -152,6 +161,10 @@ def request_body(endpoint: Endpoint, request: ChatRequest) -> dict[str, object]:
             "id": request.draw or _turns_id(endpoint, request),
             "seed": request.seed,
         }
+    if endpoint.dialect == "echo":
+        prompt = request.messages[0].content
+        asked = {"model": endpoint.model, "prompt": prompt, "echo": True, "logprobs": 1, "max_tokens": 0}
+        return {**asked, "temperature": 0.0, **endpoint.parameters}
     body: dict[str, object] = {
         "model": endpoint.model,
         "messages": [{"role": message.role, "content": message.content} for message in request.messages],
@@ -386,7 +399,7 @@ class ChatClient:
                 content += piece
                 if len(content) > most:
                     return Fault(kind=FaultKind.TOO_LARGE, message=f"an answer of more than {most:,} bytes")
-        read = read_turns_answer if endpoint.dialect == "turns" else read_answer
+        read = {"turns": read_turns_answer, "echo": read_echo}.get(endpoint.dialect, read_answer)
         outcome = read(got.status_code, got.headers.get("content-type", ""), self._without_secret(content))
         if isinstance(outcome, Fault):
             return replace(outcome, retry_after_s=retry_after_s(got.headers.get("retry-after")))

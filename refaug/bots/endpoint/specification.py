@@ -122,15 +122,16 @@ class Endpoint:
     parameters: Mapping[str, Any] = field(default_factory=dict)  # further fields of requests
     price: Price | None = None
     budget: Budget = field(default_factory=Budget)
-    dialect: Literal["chat", "turns"] = "chat"  # turns: {"turns": […], "id": …, "seed": …} to {"reply": …}
+    # turns: {"turns": […], "id": …, "seed": …} to {"reply": …}; echo: a text, to be given back with its probabilities
+    dialect: Literal["chat", "turns", "echo"] = "chat"
 
     @property
     def completions_url(self) -> str:
         """The address that requests go to; a query stays at its end."""
         if self.dialect == "turns":
             return self.url
-        parts = urlsplit(self.url)
-        return parts._replace(path=f"{parts.path.rstrip('/')}/chat/completions").geturl()
+        parts, route = urlsplit(self.url), "completions" if self.dialect == "echo" else "chat/completions"
+        return parts._replace(path=f"{parts.path.rstrip('/')}/{route}").geturl()
 
     @property
     def content_hash(self) -> str:

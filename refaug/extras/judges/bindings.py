@@ -60,13 +60,13 @@ def open_asking(
 
 def _judge_of(metric: JudgedReplies, models: ModelRegistry, progress: Progress) -> PointwiseJudge:
     settings = metric.settings
-    asking = _asking(models.judge(metric.model), models, progress)
+    asking = asking_of(models.judge(metric.model), models, progress)
     rubric, sampling = find_rubric(settings["rubric"]), sampling_of(settings)
     check = PassportCheck(models.home, asking, rubric, sampling, settings) if models.asks_judge else None
     return PointwiseJudge(asking, rubric, sampling, check)
 
 
-def _asking(endpoint: Endpoint, models: ModelRegistry, progress: Progress) -> Asking:
+def asking_of(endpoint: Endpoint, models: ModelRegistry, progress: Progress) -> Asking:
     """Return how the judge is asked: as its file says, and within the limits of a server."""
     limits, home = models.judge_limits, models.home
     if limits is None:

@@ -60,6 +60,14 @@ class CrossRater(PieceRater):
         likely = 1 / (1 + np.exp(-logits / temperature))
         return np.asarray(likely[[distinct[triplet] for triplet in triplets]])
 
+    def hidden_log_likelihoods(self, pairs: Sequence[tuple[str, str]]) -> list[NDArray[np.float64]]:
+        """Return log p of each piece of each reply after its turns, in nats, when it alone is hidden; needs torch."""
+        from refaug.rater.cross.masked import hidden_log_likelihoods  # noqa: PLC0415  torch
+
+        batch = self._shape.batch(self._pieces_of([(turns, None, reply) for turns, reply in pairs]))
+        with self._lock:
+            return hidden_log_likelihoods(self.model, batch, self._threads)  # type: ignore[arg-type]
+
     def _pieces_of(self, triplets: Sequence[Triplet]) -> list[Pieces]:
         """Cut the texts of triplets into pieces, each distinct text once."""
         split = [(utterance.split(self.turn_separator), known, reply) for utterance, known, reply in triplets]

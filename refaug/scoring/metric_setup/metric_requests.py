@@ -45,9 +45,10 @@ from refaug.scoring.spooled_items.item_collection import ItemCollection
 _CACHE_SIZE: Final = 1_000  # entries, of a number and three words each
 
 _SHARED_METRICS: Final[BoundedCache[tuple[str, ...], Metric]] = BoundedCache(256)
-_FILES: Final = frozenset({"wordnet", "rubric"})  # parameters that name a file or folder
+_FILES: Final = frozenset({"wordnet", "rubric", "followups"})  # parameters that name a file or folder
 _MEASURED: Final = frozenset({"b", "referenced", "unreferenced", "range-ref", "range-unref"})  # and models in them
-_NO_FILES: Final = frozenset({"none", "/usr/share/wordnet"})  # values that name no file of a user: none, and WordNet
+# values that name no file of a user: none, WordNet, and our follow-ups
+_NO_FILES: Final = frozenset({"none", "/usr/share/wordnet", "default"})
 MODEL: Final = "sentencepiece:"
 
 SetBaseline = Callable[[Metric], Metric]
@@ -115,7 +116,8 @@ def resolve_files(specifications: Sequence[str], resolve: Callable[[str], Path])
         del metric
         if setting.startswith(MODEL):
             return f"{MODEL}{resolve(setting.removeprefix(MODEL))}"
-        is_file = key in _FILES and setting not in _NO_FILES and not (key == "rubric" and _is_built_in(setting))
+        named = setting.partition("#")[0]
+        is_file = key in _FILES and named not in _NO_FILES and not (key == "rubric" and _is_built_in(setting))
         return str(resolve(setting)) if is_file else setting
 
     return tuple(str(with_values(Specification.parse(text), value_of)) for text in specifications)

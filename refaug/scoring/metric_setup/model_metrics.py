@@ -19,6 +19,7 @@ import numpy as np
 
 from refaug.core.artefacts.version_locks import HeldVersion
 from refaug.core.errors import BadInput, Usage
+from refaug.core.installation import extras_named
 from refaug.core.kept import cached_property
 from refaug.core.progress import Progress, Silent
 from refaug.core.records import Item, Origin
@@ -29,6 +30,7 @@ from refaug.metrics.metric_info import Uses
 from refaug.metrics.models.model_kinds import ModelKind
 from refaug.metrics.models.model_scores import RatedReplies, RelevantReplies
 from refaug.metrics.models.ruber import Ranges, Ruber, part_values
+from refaug.metrics.models.unreferenced import MaskedModel, MaskedReplies
 from refaug.metrics.parameters import Range
 from refaug.rater.language_coverage import Coverage
 from refaug.rater.rating import Rater
@@ -295,6 +297,8 @@ def with_parts(
     for metric in metrics:
         if isinstance(metric, RatedReplies):
             bound.append(metric.with_judge(networks.judge_of(metric)))
+        elif isinstance(metric, MaskedReplies):
+            bound.append(metric.with_model(networks.hidden_pieces_of(metric)))
         elif isinstance(metric, Ruber):
             bound.append(_with_parts(metric, networks, augmenting or AugmentSettings(), progress or Silent()))
         else:
@@ -344,7 +348,14 @@ class _Networks:
         rater = self.rater_of(metric)
         return self._judges.setdefault(rater.spec, ReplyJudge(rater, self._check))
 
-    def rater_of(self, metric: RatedReplies) -> Rater:
+    def hidden_pieces_of(self, metric: MaskedReplies) -> MaskedModel:
+        """Return the cross rater of a metric as what tells how likely hidden pieces are."""
+        with extras_named():
+            from refaug.rater.cross.hidden_pieces import HiddenPieces  # noqa: PLC0415  torch
+
+        return HiddenPieces(self.rater_of(metric))
+
+    def rater_of(self, metric: RatedReplies | MaskedReplies) -> Rater:
         """Return the rater that a metric names, or the default."""
         spec = metric.settings["model"] or self.models.default_rater
         if spec is None:
