@@ -14,6 +14,8 @@ from typing import Final
 from refaug.agreement.records import AgreementRow, MeanRow, MetaResult, RowKind, SetResult
 from refaug.agreement.report import wording
 from refaug.core.records import json_form
+from refaug.metrics.catalogue import find_info
+from refaug.metrics.specification import Specification, model_kind_of
 from refaug.tables.reports.report import Report, Section
 from refaug.tables.reports.table import Table
 
@@ -43,35 +45,39 @@ class MetricBoard:
     rows: tuple[BoardRow, ...]
     corpora: Mapping[str, str]  # set → corpus
     agreement: MetaResult
+    beside: tuple[BoardRow, ...] = ()  # metrics after others' papers with models of ours, which have no rank
 
     @classmethod
     def of(cls, agreement: MetaResult, corpora: Mapping[str, str]) -> MetricBoard:
         """Rank the metrics; one without a correlation on some set stands last, without a rank."""
         rows = agreement.sets[0].rows if agreement.mean is None else agreement.mean.rows
-        ranked = sorted(
+        in_order = sorted(
             (row for row in rows if row.kind is RowKind.METRIC),
             key=lambda row: (row.spearman.value is None, -(row.spearman.value or 0.0)),
         )
+        ranked = [row for row in in_order if not _is_beside(row.name)]
         length = [row for row in rows if row.kind is RowKind.LENGTH]
         names = list(dict.fromkeys(corpora.values()))
         without = {
             row.name: {name: _mean_without(row.name, name, agreement, corpora) for name in names if len(names) > 1}
-            for row in [*ranked, *length]
+            for row in [*in_order, *length]
         }
         orders = [_ranks({row.name: row.spearman.value for row in ranked})]
         orders += [_ranks({row.name: without[row.name][name] for row in ranked}) for name in names if len(names) > 1]
+        made = [
+            BoardRow(
+                row=row,
+                rank=orders[0].get(row.name),
+                without=without[row.name],
+                ranks=_extremes([order.get(row.name) for order in orders]),
+            )
+            for row in [*in_order, *length]
+        ]
         return cls(
-            rows=tuple(
-                BoardRow(
-                    row=row,
-                    rank=orders[0].get(row.name),
-                    without=without[row.name],
-                    ranks=_extremes([order.get(row.name) for order in orders]),
-                )
-                for row in [*ranked, *length]
-            ),
+            rows=tuple(each for each in made if not _is_beside(each.row.name)),
             corpora=corpora,
             agreement=agreement,
+            beside=tuple(each for each in made if _is_beside(each.row.name)),
         )
 
     def as_json(self) -> dict[str, object]:
@@ -80,33 +86,32 @@ class MetricBoard:
             "settings": json_form(self.agreement.settings),
             "baseline": self.agreement.baseline,
             "corpora": dict(self.corpora),
-            "rows": [
-                {
-                    "rank": each.rank,
-                    "ranks": each.ranks and list(each.ranks),
-                    "without": dict(each.without),
-                    **json_form(each.row),
-                    "sets": {
-                        set_result.name: {
-                            "spearman": json_form(of_set.spearman),
-                            "partial_spearman": json_form(of_set.partial_spearman),
-                        }
-                        for set_result in self.agreement.sets
-                        for of_set in [_row_of(set_result, each.row.name)]
-                    },
-                }
-                for each in self.rows
-            ],
+            "rows": [self._row_json(each) for each in self.rows],
+            "rows_beside": [{"label": label_of(each.row.name), **self._row_json(each)} for each in self.beside],
             "sets": {each.name: {"data": each.data, "counts": json_form(each.counts)} for each in self.agreement.sets},
             "signatures": {name: signature.full for name, signature in wording.all_signatures(self.agreement)},
             "warnings": list(self.agreement.warnings),
         }
 
+    def _row_json(self, each: BoardRow) -> dict[str, object]:
+        by_set = {one.name: _row_of(one, each.row.name) for one in self.agreement.sets}
+        return {
+            "rank": each.rank,
+            "ranks": each.ranks and list(each.ranks),
+            "without": dict(each.without),
+            **json_form(each.row),
+            "sets": {
+                name: {"spearman": json_form(row.spearman), "partial_spearman": json_form(row.partial_spearman)}
+                for name, row in by_set.items()
+            },
+        }
+
     def tables(self) -> list[Table]:
-        """Return the board; the correlations on each set; the means without each corpus; sets; signatures."""
+        """Return the board; rows beside it; figures on each set; means without each corpus; sets; signatures."""
         names = list(dict.fromkeys(self.corpora.values()))
         return [
             self._board(),
+            *([self._beside()] if self.beside else []),
             *(self._by_set(kind, title) for kind, title in _BY_SET.items() if len(self.corpora) > 1),
             *([self._without(names)] if len(names) > 1 else []),
             self._sets(),
@@ -121,7 +126,7 @@ class MetricBoard:
     def report(self) -> Report:
         """Return the board as a page to publish."""
         sets, corpora = len(self.corpora), len(set(self.corpora.values()))
-        board, *further = self.tables()
+        tables, boards = self.tables(), 1 + bool(self.beside)
         settings = self.agreement.settings
         return Report(
             title="Leaderboard of metrics",
@@ -131,8 +136,8 @@ class MetricBoard:
                 f"Rows: {wording.ROWS_IN_WORDS[settings.rows]}. Intervals: {wording.draws_in_words(settings)}.",
             ],
             sections=[
-                Section(title="Board", anchor="board", tables=[board]),
-                Section(title="What it is made from", anchor="basis", tables=further),
+                Section(title="Board", anchor="board", tables=tables[:boards]),
+                Section(title="What it is made from", anchor="basis", tables=tables[boards:]),
             ],
             warnings=self.agreement.warnings,
         )
@@ -172,6 +177,28 @@ class MetricBoard:
             apart=frozenset(place for place, each in enumerate(self.rows) if each.row.kind is RowKind.LENGTH),
         )
 
+    def _beside(self) -> Table:
+        """Return metrics after others' papers, by what ran; they are in no rank and no comparison."""
+        interval = wording.per_cent(self.agreement.settings)
+        return Table(
+            "rows beside ours",
+            ("what ran", "Spearman", interval, "partial"),
+            [
+                (
+                    label_of(each.row.name),
+                    _figure(each.row.spearman.value),
+                    _span(each.row.spearman.low, each.row.spearman.high),
+                    _figure(each.row.partial_spearman.value),
+                )
+                for each in self.beside
+            ],
+            notes=[
+                "written from papers of others, with models of ours: not the published metrics, of which these rows "
+                "support no claim",
+                *wording.reasons((label_of(each.row.name), each.row.spearman.why) for each in self.beside),
+            ],
+        )
+
     def _by_set(self, kind: str, title: str) -> Table:
         return Table(
             title,
@@ -181,7 +208,7 @@ class MetricBoard:
                     each.row.name,
                     *(_figure(getattr(_row_of(one, each.row.name), kind).value) for one in self.agreement.sets),
                 )
-                for each in self.rows
+                for each in (*self.rows, *self.beside)
             ],
         )
 
@@ -189,7 +216,7 @@ class MetricBoard:
         return Table(
             "Spearman without a corpus",
             ("metric", *(f"without {name}" for name in names)),
-            [(each.row.name, *(_figure(each.without[name]) for name in names)) for each in self.rows],
+            [(each.row.name, *(_figure(each.without[name]) for name in names)) for each in (*self.rows, *self.beside)],
         )
 
     def _sets(self) -> Table:
@@ -212,6 +239,21 @@ class MetricBoard:
 
 
 _BY_SET: Final = {"spearman": "Spearman by set", "partial_spearman": "partial Spearman by set"}
+
+
+def _is_beside(name: str) -> bool:
+    info = find_info(name.partition(":")[0].strip())
+    return info is not None and info.is_beside
+
+
+def label_of(name: str) -> str:
+    """Return what ran, of a specification: `followup[lm=NAME]`; a model without another word is named by its kind."""
+    specification = Specification.parse(name)
+    settings = list[str]()
+    for key, text in specification.parameters:
+        kind = model_kind_of(specification.name, key) if key == "model" else None
+        settings.append(f"{key if kind is None else kind.value}={text}")
+    return f"{specification.name}[{','.join(settings)}]"
 
 
 def _row_of(set_result: SetResult, name: str) -> AgreementRow:
