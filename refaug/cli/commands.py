@@ -72,6 +72,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "agreement": "refaug.cli.scores.meta:meta_command",
     "agreement leaderboard": "refaug.cli.scores.meta:leaderboard_command",
     "agreement probe": "refaug.cli.scores.probe:probe_command",
+    "agreement references": "refaug.cli.scores.reference_sets:references_command",
     "agreement rater": "refaug.cli.raters.rater:evaluate_command",
     "score metrics list": "refaug.cli.scores.metrics:list_command",
     "score metrics describe": "refaug.cli.scores.metrics:describe_command",
