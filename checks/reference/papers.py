@@ -77,7 +77,7 @@ def _lines_of(table: PaperTable, paper: Mapping[str, Any]) -> str:
 def _number(number: float | str) -> str:
     if isinstance(number, str):
         return number
-    return f"{number:,}" if isinstance(number, int) else short(number)
+    return f"{int(number):,}" if float(number).is_integer() else short(number)
 
 
 def papers_page() -> str:
@@ -181,11 +181,21 @@ def _compared_sizes() -> Sizes:
     return {**_network_sizes(setting.get("preset", "small")), **setting.get("sizes", {})}
 
 
-_SMALL_NETWORKS: Final = (
-    "Ours are small, learned for minutes from part of one log of everyday dialogues, by pieces in place of words, with "
-    "VADER in place of DeepMoji and a small encoder in place of InferSent; the bound has the whole divergence. The two "
-    "corpora of the paper are films and Reddit."
-)
+def _small_networks() -> str:
+    """Return why figures of the networks differ, with what theirs were learned from."""
+    compared = _result(_NETWORKS)
+    setting = compared.get("setting", {})
+    seeds = [len(variant["seeds"]) for variant in compared.get("variants", {}).values() if variant["seeds"]]
+    few, many = min(seeds, default=0), max(seeds, default=0)
+    return (
+        f"Ours are of the preset `{setting.get('preset', 'small')}` and have learned for {setting.get('batches', 0):,} "
+        f"batches, from {compared.get('fraction', 1):.0%} of one log of everyday dialogues (seeds: "
+        f"{few if few == many else f'{few} to {many}'}); by pieces in place of words, with VADER in place of DeepMoji "
+        "and a small encoder in place of InferSent; the bound has the whole divergence. The two corpora of the paper "
+        "are films and Reddit."
+    )
+
+
 TABLES: Final = (
     PaperTable(
         key="lowe17-replies",
@@ -236,7 +246,7 @@ TABLES: Final = (
     PaperTable(
         key="ghandeharioun19-perplexity",
         title="HRED, VHRED and VHCR: perplexity",
-        why=_SMALL_NETWORKS,
+        why=_small_networks(),
         columns=("here, a piece",),
         ours=_of_network("perplexity"),
     ),
@@ -274,7 +284,7 @@ TABLES: Final = (
     PaperTable(
         key="ghandeharioun19-network",
         title="… sizes",
-        why="Ours were chosen so that thirty trainings take an hour of a core.",
+        why="Ours were chosen so that a training takes half a minute of a core.",
         columns=("here",),
         ours=_of_presets(_compared_sizes()),
     ),

@@ -90,6 +90,9 @@ PARTS: Final[Mapping[str, PartFunction]] = {
         reads_sets=False,
         files=("dialogues/ji2022_run1.jsonl.gz",),
     ),
+    "networks": PartFunction(
+        "refaug.extras.reproduction.experiments.networks", "networks", searches=False, reads_sets=False
+    ),
 }
 
 
@@ -138,16 +141,24 @@ class ReproduceOptions:
             metavar="NAME",
         ),
     ] = None
-    preset: Annotated[str, typer.Option(help="Sizes of raters: base, or small for a quick run.")] = "base"
+    preset: Annotated[str, typer.Option(help="Sizes of raters and networks: base, or small for a quick run.")] = "base"
     epochs: Annotated[
-        int | None, typer.Option(help="Epochs of raters; by default as many as the preset has.", min=1)
+        int | None,
+        typer.Option(
+            help="Epochs of raters, and rounds of 250 batches of networks; by default those of the preset, and 8.",
+            min=1,
+        ),
+    ] = None
+    minutes: Annotated[
+        float | None,
+        typer.Option(help="Minutes after which networks begins no further training; it reports what is there.", min=0),
     ] = None
     ruber: Annotated[
         bool,
         typer.Option("--ruber/--no-ruber", help="Whether RUBER is trained, which takes longer than all the rest."),
     ] = True
     encoder: Annotated[
-        str, typer.Option(help="Encoder of the home that refaug-1 is scored with, by its name there.", metavar="NAME")
+        str, typer.Option(help="Encoder of the home, by its name there: of refaug-1, and of meanings.", metavar="NAME")
     ] = "all-minilm-l6-v2"
     vhred: Annotated[
         str | None,

@@ -324,7 +324,7 @@ def _heads_table(compared: _Compared) -> Table:
     rows = []
     for network in compared.trained:
         for head, losses in network.report.get("heads", {}).items():
-            rows.append([network.name, head, f"{losses['loss']:.4f}", f"{losses['constant_loss']:.4f}"])
+            rows.append([network.name, head, f"{losses['loss']:.5f}", f"{losses['constant_loss']:.5f}"])
     return Table(
         title="Held-out losses of heads",
         columns=("network and seed", "head", "loss", "of always saying the mean"),
@@ -358,6 +358,10 @@ def _summary(compared: _Compared, claims: Mapping[str, Mapping[str, Any]]) -> It
             f"{variant.name}: perplexity {cell(compared.estimate(variant, PERPLEXITY))}, latent variable of turns: "
             f"{states}"
         )
+    for head in ("emotion", "meaning"):
+        learned = [losses[head] for network in compared.trained if head in (losses := network.report.get("heads", {}))]
+        better = sum(loss["loss"] < loss["constant_loss"] for loss in learned)
+        yield f"heads of {head} predict held-out turns better than always saying the mean: {better} of {len(learned)}"
     for claim, of_pair in claims.items():
         verdicts = ", ".join(f"{name.partition(' ')[0]} {of_pair[name]['verdict']}" for name in _EI_PAIRS)
         yield f"{claim}: {verdicts}"
