@@ -175,6 +175,10 @@ def _words(characters: int, draw: random.Random) -> str:
     return " ".join(draw.choice(said) for _ in range(characters // 4))
 
 
+def _words_that_differ(count: int, draw: random.Random) -> str:
+    return " ".join(f"w{draw.getrandbits(28)}" for _ in range(count))
+
+
 # The texts of a pair, of so many characters each; 20,000 are the most that a text may have.
 SHAPES: Final[dict[str, tuple[int, Callable[[int, random.Random], str]]]] = {
     "one word repeated": (20_000, lambda characters, _: "the " * (characters // 4)),
@@ -182,6 +186,7 @@ SHAPES: Final[dict[str, tuple[int, Callable[[int, random.Random], str]]]] = {
     "words in any order": (10_000, _words),
     "500 words in any order": (1_900, _words),
     "20 words in any order": (75, _words),
+    "words that differ": (19_000, lambda characters, draw: _words_that_differ(characters // 10, draw)),
     "combining characters": (20_000, lambda characters, _: "e\u0301" * (characters // 2)),
     "punctuation": (20_000, lambda characters, _: ".,!?" * (characters // 4)),
 }

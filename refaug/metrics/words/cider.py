@@ -22,6 +22,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
+from heapq import merge
 from math import exp, fsum, log, sqrt
 from typing import Final, NamedTuple
 
@@ -187,7 +188,9 @@ def _in_order(ngrams: list[Ngram], place: int = 0) -> Iterator[Ngram]:
     groups = defaultdict[Ngram, list[Ngram]](list)
     for ngram in ngrams:
         groups[ngram[: place + 1]].append(ngram)
-    for start in sorted(groups):
+    starts = list(groups)
+    pieces = [sorted(starts[at : at + _SORTED_AT_ONCE]) for at in range(0, len(starts), _SORTED_AT_ONCE)]
+    for start in merge(*pieces):
         yield from _in_order(groups[start], place + 1) if len(start) > place else groups[start]
 
 
