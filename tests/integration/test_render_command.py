@@ -16,7 +16,7 @@ from PIL import Image
 
 RESULTS: Final = Path(__file__).resolve().parents[2] / "docs" / "results"
 PLOTTED: Final = ("metrics", "multi-reference", "weights")
-WITHOUT_PLOTS: Final = ("adem", "adem-base", "hybrid", "raters", "recommended")
+WITHOUT_PLOTS: Final = ("adem", "adem-base", "hybrid", "networks", "raters", "recommended")
 _PICTURE: Final = re.compile(r'src="data:image/webp;base64,([^"]+)"')
 
 
