@@ -449,7 +449,8 @@ def choose_metrics(
 ) -> tuple[list[ComparedMetric], str]:
     """Return the metrics in the order named, and the name of the baseline, which comes first where it is none of them.
 
-    `names` are the names in tables; without it they are the specifications.
+    Without one it is the first metric that is no row after a paper of others. `names` are the names in tables; without
+    it they are the specifications.
     """
     texts = list(dict.fromkeys([*([baseline] if baseline is not None else []), *specifications]))
     shown = names if names is not None else {text: text.strip() for text in texts}
@@ -459,7 +460,9 @@ def choose_metrics(
         compared = ComparedMetric(name=shown[text], metric=metrics[text])
         by_signature.setdefault(Signature.of(compared.metric).full, compared)
     if baseline is None:
-        return list(by_signature.values()), next(iter(by_signature.values())).name
+        compared_metrics = list(by_signature.values())
+        own = [each for each in compared_metrics if not each.metric.info.is_beside]
+        return compared_metrics, (own or compared_metrics)[0].name
     same_as_baseline = by_signature.get(Signature.of(metrics[baseline]).full)
     if same_as_baseline is not None:
         return list(by_signature.values()), same_as_baseline.name

@@ -45,10 +45,9 @@ from refaug.scoring.spooled_items.item_collection import ItemCollection
 _CACHE_SIZE: Final = 1_000  # entries, of a number and three words each
 
 _SHARED_METRICS: Final[BoundedCache[tuple[str, ...], Metric]] = BoundedCache(256)
-_FILES: Final = frozenset({"wordnet", "rubric", "followups"})  # parameters that name a file or folder
+# parameters that name a file or folder, each with the values that name none of a user
+_FILES: Final = {"wordnet": {"none", "/usr/share/wordnet"}, "rubric": BUILT_IN_RUBRICS, "followups": {"default"}}
 _MEASURED: Final = frozenset({"b", "referenced", "unreferenced", "range-ref", "range-unref"})  # and models in them
-# values that name no file of a user: none, WordNet, and our follow-ups
-_NO_FILES: Final = frozenset({"none", "/usr/share/wordnet", "default"})
 MODEL: Final = "sentencepiece:"
 
 SetBaseline = Callable[[Metric], Metric]
@@ -116,15 +115,10 @@ def resolve_files(specifications: Sequence[str], resolve: Callable[[str], Path])
         del metric
         if setting.startswith(MODEL):
             return f"{MODEL}{resolve(setting.removeprefix(MODEL))}"
-        named = setting.partition("#")[0]
-        is_file = key in _FILES and named not in _NO_FILES and not (key == "rubric" and _is_built_in(setting))
-        return str(resolve(setting)) if is_file else setting
+        name = setting if key == "wordnet" else setting.partition("#")[0]
+        return str(resolve(setting)) if key in _FILES and name not in _FILES[key] else setting
 
     return tuple(str(with_values(Specification.parse(text), value_of)) for text in specifications)
-
-
-def _is_built_in(rubric: str) -> bool:
-    return rubric.partition("#")[0] in BUILT_IN_RUBRICS
 
 
 # ── Baselines ─────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -41,6 +41,7 @@ _AGAINST: Final = (
 _LINE: Final = "\n"
 _SIGNS: Final = ("+", "-")
 _MOST_FOLLOW_UPS: Final = 200
+_MOST_BYTES: Final = 1 << 20
 _TURN_END: Final = "\x1e"
 _MOST_TURNS: Final = 64
 NO_LIKELIHOOD: Final = Problem("no_likelihood", "the endpoint gave no log-probabilities for one of the follow-ups")
@@ -81,10 +82,12 @@ def find_follow_ups(text: str) -> FollowUps:
 def _read(named: str) -> FollowUps:
     """Read a file with a follow-up a line, each behind its sign; empty lines do not count."""
     try:
-        lines = Path(named).read_text("utf-8").splitlines()
-    except (FileNotFoundError, IsADirectoryError) as error:
+        with Path(named).open("rb") as file:
+            lines = file.read(_MOST_BYTES).decode("utf-8").splitlines()
+    except OSError as error:
         raise NotFound(
-            f"there is no file of follow-ups {named!r}", remedy=f"{DEFAULT}, or the path of a text file"
+            f"there is no file of follow-ups {named!r}: {error.strerror}",
+            remedy=f"{DEFAULT}, or the path of a text file",
         ) from error
     except UnicodeDecodeError as error:
         raise BadInput(f"{named} is no text in UTF-8", remedy="a text file with a follow-up a line") from error
