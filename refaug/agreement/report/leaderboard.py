@@ -15,6 +15,7 @@ from refaug.agreement.records import AgreementRow, MeanRow, MetaResult, RowKind,
 from refaug.agreement.report import wording
 from refaug.core.records import json_form
 from refaug.metrics.catalogue import find_info
+from refaug.metrics.signature import Signature
 from refaug.metrics.specification import Specification, model_kind_of
 from refaug.tables.reports.report import Report, Section
 from refaug.tables.reports.table import Table
@@ -87,11 +88,14 @@ class MetricBoard:
             "baseline": self.agreement.baseline,
             "corpora": dict(self.corpora),
             "rows": [self._row_json(each) for each in self.rows],
-            "rows_beside": [{"label": label_of(each.row.name), **self._row_json(each)} for each in self.beside],
+            "rows_beside": [{"label": self._label(each.row.name), **self._row_json(each)} for each in self.beside],
             "sets": {each.name: {"data": each.data, "counts": json_form(each.counts)} for each in self.agreement.sets},
             "signatures": {name: signature.full for name, signature in wording.all_signatures(self.agreement)},
             "warnings": list(self.agreement.warnings),
         }
+
+    def _label(self, name: str) -> str:
+        return label_of(name, dict(wording.all_signatures(self.agreement)).get(name))
 
     def _row_json(self, each: BoardRow) -> dict[str, object]:
         by_set = {one.name: _row_of(one, each.row.name) for one in self.agreement.sets}
@@ -185,7 +189,7 @@ class MetricBoard:
             ("what ran", "Spearman", interval, "partial"),
             [
                 (
-                    label_of(each.row.name),
+                    self._label(each.row.name),
                     _figure(each.row.spearman.value),
                     _span(each.row.spearman.low, each.row.spearman.high),
                     _figure(each.row.partial_spearman.value),
@@ -195,7 +199,7 @@ class MetricBoard:
             notes=[
                 "written from papers of others, with models of ours: not the published metrics, of which these rows "
                 "support no claim",
-                *wording.reasons((label_of(each.row.name), each.row.spearman.why) for each in self.beside),
+                *wording.reasons((self._label(each.row.name), each.row.spearman.why) for each in self.beside),
             ],
         )
 
@@ -246,11 +250,15 @@ def _is_beside(name: str) -> bool:
     return info is not None and info.is_beside
 
 
-def label_of(name: str) -> str:
-    """Return what ran, of a specification: `followup[lm=NAME]`; a model without another word is named by its kind."""
+def label_of(name: str, signature: Signature | None = None) -> str:
+    """Return what ran, of a specification: `followup[lm=NAME]`; a model without another word is named by its kind.
+
+    Of a model that the specification leaves to the options the signature knows the name.
+    """
     specification = Specification.parse(name)
+    ran = {key: signature.settings[key] for key in ("model", "lm") if signature and key in signature.settings}
     settings = list[str]()
-    for key, text in specification.parameters:
+    for key, text in {**ran, **dict(specification.parameters)}.items():
         kind = model_kind_of(specification.name, key) if key == "model" else None
         settings.append(f"{key if kind is None else kind.value}={text}")
     return f"{specification.name}[{','.join(settings)}]"
