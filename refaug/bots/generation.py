@@ -128,7 +128,7 @@ class GeneratingBot(Replier):
             [turns[at] for at in answered],
             self.settings,
             [_seed(requests[at].seed, turns[at]) for at in answered],
-            [_held(requests[at], turns[at][:1]) for at in answered],
+            [_held(requests[at], turns[at][: len(turns[at]) % 2]) for at in answered],  # none where the bot began
         )
         replies = [BotReply(text=None, problem=NO_UTTERANCE) for _ in requests]
         for at, text in zip(answered, texts, strict=True):
@@ -147,7 +147,7 @@ def _or_nothing(text: str) -> BotReply:
 
 
 def _held(request: ReplyRequest, first: Sequence[str]) -> tuple[Sequence[str], int]:
-    """Return what a conversation's variable is held by: its opening turns, and a seed."""
+    """Return what a conversation's variable is held by: the turn before the bot's first, and a seed."""
     begun = request.begun or (first, request.seed)
     return begun[0], _seed(begun[1], begun[0])
 

@@ -26,11 +26,14 @@ def request(*turns: str, seed: int = 1, begun: tuple[tuple[str, ...], int] | Non
 
 def test_what_holds_the_variable_is_the_first_turn_unless_the_request_says_more(tmp_path: Path) -> None:
     replier = bot(tmp_path, ",method=sample,max-tokens=8", conversation=4)
-    long, opening = tuple(SENTENCES[:6]), tuple(SENTENCES[:1])
+    long, opening = tuple(SENTENCES[:5]), tuple(SENTENCES[:1])
     told, cut = request(*long, seed=5, begun=(opening, 5)), request(*long[-3:], seed=5, begun=(opening, 5))
     of_long, of_told, of_cut = replier.replies([request(*long, seed=5), told, cut])
     assert of_long == of_told
     assert of_long != of_cut  # its other draws are those of the turns it is given
+    began = tuple(SENTENCES[:4])  # of which the first is the bot's own
+    of_began, with_nothing = replier.replies([request(*began, seed=5), request(*began, seed=5, begun=((), 5))])
+    assert of_began == with_nothing
     others = [replier.replies([request(*long, seed=5, begun=(opening, seed))])[0].text for seed in range(9)]
     assert len(set(others)) > 1
     openings = replier.openings([request("", seed=seed, begun=((), 3)) for seed in (1, 1, 2)])
