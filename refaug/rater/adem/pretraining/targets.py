@@ -154,10 +154,14 @@ def write_targets(
     facts = dict[str, object]()
     for name in order.names:
         teacher = getattr(openers, name)(getattr(order, name).spec, fitted_to)
-        chunks = [teacher.targets(texts[begin : begin + _AT_ONCE]) for begin in range(0, len(texts), _AT_ONCE)]
-        values = np.concatenate([np.empty((0, teacher.size), np.float32), *chunks])
-        _require_targets(values, teacher, name, len(texts))
-        write_array(folder / f"{name}_targets.npy", values)
+        with write_aside(folder / f"{name}_targets.npy") as file:
+            header = {"descr": "<f4", "fortran_order": False, "shape": (len(texts), teacher.size)}
+            np.lib.format.write_array_header_1_0(file, header)
+            for begin in range(0, len(texts), _AT_ONCE):
+                asked = texts[begin : begin + _AT_ONCE]
+                values = np.ascontiguousarray(teacher.targets(asked), "<f4")
+                _require_targets(values, teacher, name, len(asked))
+                file.write(values.data)
         if isinstance(teacher, _Fitted):
             teacher.save(folder)
         facts[name] = {"teacher": teacher.name, "size": teacher.size}
@@ -220,13 +224,20 @@ def input_contexts(contexts: Tensor, batch: WindowBatch) -> Tensor:
 
 def constant_losses(targets: TurnTargets, train: DialogueWindows, validation: DialogueWindows) -> tuple[float, float]:
     """Return the held-out losses of heads that always say the mean of the turns that they learned from."""
-    seen, held_out = (targets.of(side.input_turns()) for side in (train, validation))
+    texts = int(targets.rows.max(initial=-1)) + 1
+    seen, held_out = (np.bincount(targets.rows[side.input_turns()], minlength=texts) for side in (train, validation))
+
+    def mean(of_texts: Callable[[slice], NDArray[Any]], counts: NDArray[np.int64]) -> NDArray[np.float64]:
+        parts = (slice(begin, begin + _AT_ONCE) for begin in range(0, texts, _AT_ONCE))
+        return np.asarray(sum(counts[part] @ of_texts(part).astype(np.float64) for part in parts) / counts.sum())
+
     emotion = meaning = 0.0
-    if seen.emotion is not None and held_out.emotion is not None:
-        mean = np.maximum(seen.emotion.mean(axis=0, dtype=np.float64), 1e-12)
-        emotion = float(-(held_out.emotion @ np.log(mean)).mean())
-    if seen.meaning is not None and held_out.meaning is not None:
-        meaning = float(np.square(held_out.meaning - seen.meaning.mean(axis=0, dtype=np.float64)).mean())
+    if (emotions := targets.emotion) is not None:
+        logs = np.log(np.maximum(mean(lambda part: emotions[part], seen), 1e-12))
+        emotion = -float(mean(lambda part: emotions[part] @ logs, held_out))
+    if (meanings := targets.meaning) is not None:
+        middle = mean(lambda part: meanings[part], seen)
+        meaning = float(mean(lambda part: np.square(meanings[part] - middle).mean(axis=1), held_out))
     return emotion, meaning
 
 
