@@ -71,9 +71,11 @@ class ConversationOptions(NetworkOptions):
             if not latent:
                 raise Usage("a vhcr has a Gaussian of each turn", remedy="--network hred, or --latent with a size")
             return self.conversation or CONVERSATION_SIZES[preset]
-        for name, value in (("conversation", self.conversation), ("sentence_drop", self.sentence_drop)):
+        drop_by = None if self.drop_by == "turn" else self.drop_by
+        given = {"conversation": self.conversation, "sentence_drop": self.sentence_drop, "drop_by": drop_by}
+        for name, value in given.items():
             if value:
-                raise Usage(f"{name}={value:g}: a {self.network} has no variable of the conversation", field=name)
+                raise Usage(f"{name}={value}: a {self.network} has no variable of the conversation", field=name)
         return 0
 
     def latent_size(self, latent: int | Literal["none"] | None, of_preset: int) -> int:
@@ -105,6 +107,7 @@ class ConversationOptions(NetworkOptions):
         from refaug.rater.adem.pretraining.targets import HeadOrder  # noqa: PLC0415  torch
         from refaug.rater.adem.vhred.conversation_sizes import EMOTION_HIDDEN, EMOTION_WEIGHT, HEAD_DEFAULTS  # noqa: PLC0415
 
+        self._require_teachers(teachers)
         if teachers and cell == "random":
             raise Usage("a random network learns nothing from teachers", remedy="--cell ln-gru")
         defaults = HEAD_DEFAULTS[self.network]
@@ -119,3 +122,15 @@ class ConversationOptions(NetworkOptions):
             is_emotion_positive=self.emotion_logits == "positive",
             is_shuffled=self.shuffled,
         )
+
+    def _require_teachers(self, teachers: Mapping[str, TeacherChoice]) -> None:
+        """Raise Usage for a setting of a head that nothing teaches."""
+        of_emotion: dict[str, object] = {"emotion_weight": self.emotion_weight, "emotion_hidden": self.emotion_hidden}
+        of_meaning: dict[str, object] = {"meaning_weight": self.meaning_weight, "meaning_hidden": self.meaning_hidden}
+        of_emotion["emotion_logits"] = None if self.emotion_logits == "positive" else self.emotion_logits
+        for head, settings in (("emotion", of_emotion), ("meaning", of_meaning)):
+            for name, value in settings.items() if head not in teachers else ():
+                if value is not None:
+                    raise Usage(f"{name}={value} without a teacher of {head}", field=name)
+        if self.shuffled and not teachers:
+            raise Usage("shuffled targets without a teacher", remedy="--emotion or --meaning", field="shuffled")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from refusals import refusing
 
-from refaug.core.errors import BadInput
+from refaug.core.errors import BadInput, Usage
 from refaug.core.home import Settings
 from refaug.extras.judges.head_teachers import chosen_teachers, openers_for
 from refaug.extras.judges.operations import PretrainVhred
@@ -58,11 +58,31 @@ def test_options_reach_the_order() -> None:
         emotion_logits="any",
         shuffled=True,
     )
-    order = options.order(threads=1, exclude=(), teachers={"meaning": TAUGHT["meaning"]})
+    order = options.order(threads=1, exclude=(), teachers=TAUGHT)
     assert (order.model.conversation, order.model.turns) == (7, 4)
     assert (order.windows.sentence_drop, order.windows.drop_by) == (0.0, "place")
-    assert (order.heads.names, order.heads.meaning_weight, order.heads.meaning_hidden) == (("meaning",), 0.0, 9)
+    assert (order.heads.names, order.heads.meaning_weight, order.heads.meaning_hidden) == (("emotion", "meaning"), 0.0, 9)
     assert (order.heads.is_emotion_positive, order.heads.is_shuffled) == (False, True)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"shuffled": True},
+        {"emotion_logits": "any"},
+        {"emotion_weight": 1.0},
+        {"emotion_hidden": 8},
+        {"meaning_weight": 1.0},
+        {"meaning_hidden": 8},
+        {"drop_by": "place"},
+        {"sentence_drop": 0.1},
+        {"conversation": 7},
+    ],
+)
+def test_a_setting_that_nothing_reads_is_refused_by_its_name(settings: dict[str, object]) -> None:
+    options = PretrainVhred(logs=("chat",), **settings)  # type: ignore[arg-type]
+    with refusing(Usage, field=next(iter(settings))):
+        options.order(threads=1, exclude=(), teachers={})
 
 
 def test_a_lexicon_has_an_absolute_path_and_must_not_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
