@@ -4,8 +4,9 @@ Before anything is said it is standard normal. A GRU that reads the vectors of a
 Gaussian after them. Its value is the first state of the reader of turns, after a linear map and tanh, and stands beside
 all that depends on the context: the inputs of that reader, both Gaussians of a turn, and what a turn is decoded from.
 
-In training some vectors of turns are replaced by a learned one, so that the reader of turns cannot do without the
-variable. The Gaussian of the conversation, and that of the turn that is decoded, read the vectors as they are.
+In training some vectors of turns are replaced by a learned one, so that the reader of turns has less without the
+variable. The Gaussian of the conversation, and that of the turn that is decoded, read the vectors as they are. Unlike
+in the paper, the vector of the turn after a dropped one still holds it, since the reader of pieces is not reset.
 """
 
 from __future__ import annotations

@@ -61,7 +61,8 @@ def test_options_reach_the_order() -> None:
     order = options.order(threads=1, exclude=(), teachers=TAUGHT)
     assert (order.model.conversation, order.model.turns) == (7, 4)
     assert (order.windows.sentence_drop, order.windows.drop_by) == (0.0, "place")
-    assert (order.heads.names, order.heads.meaning_weight, order.heads.meaning_hidden) == (("emotion", "meaning"), 0.0, 9)
+    assert order.heads.names == ("emotion", "meaning")
+    assert (order.heads.meaning_weight, order.heads.meaning_hidden) == (0.0, 9)
     assert (order.heads.is_emotion_positive, order.heads.is_shuffled) == (False, True)
 
 
