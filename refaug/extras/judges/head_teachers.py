@@ -9,7 +9,7 @@ from refaug.core.errors import BadInput
 from refaug.core.home import Settings
 from refaug.extras.judges.conversation_options import ConversationOptions
 from refaug.rater.adem.pretraining.targets import HeadOrder, TeacherChoice, TeacherOpeners
-from refaug.rater.adem.teachers import Teacher
+from refaug.rater.adem.teachers.teacher import Teacher
 from refaug.scoring.home.teachers import emotion_choice, meaning_choice, teacher_openers
 
 

@@ -12,8 +12,8 @@ from refaug.extras.reproduction.material.chain import Chain
 from refaug.rater.adem.pretraining.build import VhredOrder, pretrain_vhred
 from refaug.rater.adem.pretraining.dialogues import WindowSettings
 from refaug.rater.adem.pretraining.targets import HeadOrder, TeacherOpeners
-from refaug.rater.adem.teachers import Teacher
 from refaug.rater.adem.teachers.meaning import DrawnMeaning, MeaningTeacher
+from refaug.rater.adem.teachers.teacher import Teacher
 from refaug.rater.adem.vhred.conversation_sizes import (
     CONVERSATION_TURNS,
     HEAD_DEFAULTS,

@@ -23,8 +23,8 @@ from refaug.rater.adem.pretraining.dialogues import (
     WindowBatch,
     WindowSettings,
 )
-from refaug.rater.adem.teachers import Teacher
 from refaug.rater.adem.teachers.meaning import FILE as DIRECTIONS
+from refaug.rater.adem.teachers.teacher import Teacher
 from refaug.rater.adem.vhred.conversation_sizes import (
     EMOTION_HIDDEN,
     EMOTION_WEIGHT,
@@ -187,7 +187,9 @@ def open_targets(folder: Path, config: VhredConfig, order: HeadOrder) -> TurnTar
     """Map the targets that were written; BadInput for others than the network's heads predict."""
     try:
         rows = np.load(folder / _ROWS, allow_pickle=False)
-        values = {name: np.load(folder / f"{name}_targets.npy", mmap_mode="r") for name in order.names}
+        values = {
+            name: np.load(folder / f"{name}_targets.npy", mmap_mode="r", allow_pickle=False) for name in order.names
+        }
     except (OSError, ValueError, EOFError) as error:
         raise Corrupt(f"{folder}: {error}", remedy="remove the folder and train again") from error
     targets = TurnTargets(rows=rows, **values, weights=order.weights)

@@ -2,29 +2,10 @@
 
 Ghandeharioun et al. (2019) have two: DeepMoji's 64 probabilities of emojis, and InferSent's vectors, reduced to the
 directions that hold 95 % of their variance. Any other may stand in; artefacts have its name.
+
+The main names:
+
+- `teacher.Teacher`: what says it
+- `emotion.WordEmotions`: emotions of the words of a lexicon
+- `meaning.MeaningTeacher`: vectors of an encoder in the directions of their variance.
 """
-
-from __future__ import annotations
-
-from collections.abc import Sequence
-from typing import Protocol
-
-import numpy as np
-from numpy.typing import NDArray
-
-Targets = NDArray[np.float32]
-
-
-class Teacher(Protocol):
-    """What a head is to predict of each text; an equal text has equal targets, whatever else is asked."""
-
-    @property
-    def name(self) -> str:
-        """The name in settings of artefacts, with hashes of all that decides the targets; ASCII."""
-
-    @property
-    def size(self) -> int:
-        """The numbers of a text: classes of emotion, or dimensions of meaning."""
-
-    def targets(self, texts: Sequence[str]) -> Targets:
-        """Return the numbers of each text, (texts, size), in their order."""

@@ -20,7 +20,7 @@ from refaug.core.files import sha256_of
 from refaug.core.text.sentiment import LexiconSentiment, SentimentReader, VaderSentiment
 from refaug.core.text.tokenizer_base import WordTokenizer
 from refaug.core.vectors.encoders import Encoder, open_encoder
-from refaug.rater.adem.teachers import Targets, Teacher
+from refaug.rater.adem.teachers.teacher import Targets, Teacher
 
 Floats = NDArray[np.float64]
 

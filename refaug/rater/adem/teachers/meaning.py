@@ -17,7 +17,7 @@ from refaug.core.array_files import write_array
 from refaug.core.errors import BadInput, Corrupt
 from refaug.core.vectors.encoders import Encoder
 from refaug.rater.adem.scorer.fitting import PrincipalComponents
-from refaug.rater.adem.teachers import Targets
+from refaug.rater.adem.teachers.teacher import Targets
 
 FILE: Final = "meaning.npy"
 SHARE: Final = 0.95  # of the variance that is kept
