@@ -31,7 +31,7 @@ OF_OPERATIONS: Final = (
     "refaug.core.errors",
     "refaug.core.options",
     "refaug.core.installation",
-    "refaug.core.kept",
+    "refaug.core.processes.kept",
     "refaug.core.text.messages",
     "refaug.operations",
     "refaug.extras.conversations.selfplay.rules",

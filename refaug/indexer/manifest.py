@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, Self
 from refaug.core.artefacts.manifests import content_id, require_format
 from refaug.core.errors import Corrupt
 from refaug.core.files import read_json, with_checksum, write_json
-from refaug.core.kept import cached_property
+from refaug.core.processes.kept import cached_property
 from refaug.core.version import VERSION
 from refaug.indexer.vectors.sentence_vectors import SentenceSettings
 

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.home import Settings
-from refaug.core.kept import cached_property
 from refaug.core.processes.forking import held_over_fork
+from refaug.core.processes.kept import cached_property
 from refaug.core.processes.passive_waiting import TORCH_SPINS
 from refaug.scoring.metric_setup.model_registry import ModelRegistry
 

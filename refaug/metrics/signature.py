@@ -17,7 +17,7 @@ from functools import lru_cache
 from urllib.parse import unquote
 
 from refaug.core.errors import BadInput
-from refaug.core.kept import cached_property
+from refaug.core.processes.kept import cached_property
 from refaug.core.version import VERSION
 from refaug.metrics.base import Metric
 from refaug.metrics.catalogue import find_info

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Final, Literal
 
 from refaug.core.errors import Usage
-from refaug.core.kept import cached_property
 from refaug.core.options.declaring import Argument, Doc, FileNames, Flag, Length, Metavar, Panel
 from refaug.core.options.decoding import Options
+from refaug.core.processes.kept import cached_property
 from refaug.logs.reading.sources import encoding_of
 from refaug.operations.operation import Text
 from refaug.tables.table_request import TableRequest

@@ -16,10 +16,10 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Self
 
 from refaug.core.errors import Usage
-from refaug.core.kept import cached_property
 from refaug.core.options.declaring import Doc, Ge, Le, Length, Metavar, Panel, Signed
 from refaug.core.options.decoding import Options, as_values, decode
 from refaug.core.options.describing import options_of
+from refaug.core.processes.kept import cached_property
 from refaug.core.records import Item
 from refaug.indexer.search.search_settings import SearchSettings
 from refaug.rater.rating_settings import RatingSettings

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from refaug.core.array_files import write_array
 from refaug.core.errors import BadInput, Conflict, Corrupt, DamagedSource, NotFound, UnknownFormat
 from refaug.core.files import make_folder, read_json, sha256_of, with_checksum, write_aside, write_json
-from refaug.core.kept import cached_property
+from refaug.core.processes.kept import cached_property
 from refaug.core.version import VERSION
 
 # ── Reading the word vectors of other tools: GloVe text, word2vec text and binary, each also as .gz ───────────────────

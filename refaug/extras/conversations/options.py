@@ -9,10 +9,10 @@ from types import MappingProxyType
 from typing import Annotated, Any, Final, Literal, Self
 
 from refaug.core.errors import Usage
-from refaug.core.kept import cached_property
 from refaug.core.options.declaring import Argument, Doc, Ge, Le, Length, Metavar, NoFlag, Pattern
 from refaug.core.options.decoding import Options
 from refaug.core.options.describing import options_of
+from refaug.core.processes.kept import cached_property
 from refaug.core.text.messages import suggestion
 from refaug.extras.conversations.metrics.sentiment import Variants
 from refaug.logs.reading.sources import encoding_of

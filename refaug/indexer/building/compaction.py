@@ -26,7 +26,7 @@ from refaug.core.artefacts.version_locks import HeldVersion
 from refaug.core.artefacts.versions import Writer
 from refaug.core.errors import Conflict
 from refaug.core.files import make_folder
-from refaug.core.kept import cached_property
+from refaug.core.processes.kept import cached_property
 from refaug.core.progress import Progress
 from refaug.core.query_engine import QueryEngine, scratch_in
 from refaug.indexer.bm25.scores import Bm25Settings, Bm25Statistics

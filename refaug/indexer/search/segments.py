@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from refaug.core.artefacts.verified_files import Stamp, stamp_of
 from refaug.core.errors import Corrupt
-from refaug.core.kept import cached_property
 from refaug.core.memory import BoundedCache
+from refaug.core.processes.kept import cached_property
 from refaug.indexer.bm25.index import Bm25Index
 from refaug.indexer.columns import TextColumn, map_array
 from refaug.indexer.manifest import IndexManifest, SegmentInfo

@@ -29,8 +29,8 @@ from numpy.typing import DTypeLike, NDArray
 from refaug.core.array_files import write_array
 from refaug.core.errors import BadInput, Corrupt, Usage
 from refaug.core.files import make_folder, read_json, remove_tree, storage_errors, sync_file, write_json
-from refaug.core.kept import cached_property
 from refaug.core.kernels.kernel import compiled, compiled_with
+from refaug.core.processes.kept import cached_property
 from refaug.core.progress import Progress
 from refaug.indexer.columns import map_array
 from refaug.indexer.vectors.cooccurrence import Cooccurrences

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from refaug.core.kept import cached_property
+from refaug.core.processes.kept import cached_property
 
 RUN: Final = 3  # words; shorter runs are in many true replies
 WORDS: Final = 300  # that are told apart; all others are one

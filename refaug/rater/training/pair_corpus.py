@@ -18,7 +18,7 @@ from xxhash import xxh3_64_intdigest
 
 from refaug.core.array_files import write_array
 from refaug.core.errors import BadInput, Corrupt, Usage
-from refaug.core.kept import cached_property
+from refaug.core.processes.kept import cached_property
 from refaug.core.progress import Progress
 from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from refaug.logs.pairs import text_key

@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from refaug.core.errors import BadInput
-from refaug.core.kept import cached_property
+from refaug.core.processes.kept import cached_property
 from refaug.core.records import Item
 from refaug.metrics.base import Floats, Metric, References
 from refaug.metrics.statistics.resampling import ValueOfSums, approximate_randomisation, paired_bootstrap

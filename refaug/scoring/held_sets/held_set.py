@@ -13,8 +13,8 @@ import zstandard
 from numpy.typing import NDArray
 
 from refaug.core.errors import NotFound, TooLarge, Withdrawn
-from refaug.core.kept import cached_property
 from refaug.core.memory import BoundedCache, MemoryCounter
+from refaug.core.processes.kept import cached_property
 from refaug.core.progress import Progress
 from refaug.core.records import Item, Origin
 from refaug.metrics.base import Floats, Indexes, Metric, Prepared, Problem, References

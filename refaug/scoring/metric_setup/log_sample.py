@@ -20,7 +20,7 @@ from refaug.core.artefacts.manifests import MANIFEST, require_files
 from refaug.core.artefacts.version_locks import HeldVersion
 from refaug.core.errors import Corrupt, StorageFull
 from refaug.core.files import lock_file, make_folder, read_json, remove_asides, with_checksum, write_json
-from refaug.core.kept import cached_property
+from refaug.core.processes.kept import cached_property
 from refaug.core.progress import Progress
 from refaug.core.records import Item, Reference
 from refaug.indexer.columns import TextColumn

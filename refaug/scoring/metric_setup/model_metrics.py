@@ -20,7 +20,7 @@ import numpy as np
 from refaug.core.artefacts.version_locks import HeldVersion
 from refaug.core.errors import BadInput, Usage
 from refaug.core.installation import extras_named
-from refaug.core.kept import cached_property
+from refaug.core.processes.kept import cached_property
 from refaug.core.progress import Progress, Silent
 from refaug.core.records import Item, Origin
 from refaug.core.text.normalisation import normalise

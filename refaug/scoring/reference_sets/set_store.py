@@ -22,7 +22,7 @@ from refaug.core.artefacts.versions import report_change
 from refaug.core.errors import BadInput, Conflict, Corrupt, DamagedSource, NotFound, RefaugError, Usage, Withdrawn
 from refaug.core.files import storage_errors
 from refaug.core.home import Settings
-from refaug.core.kept import cached_property
+from refaug.core.processes.kept import cached_property
 from refaug.core.processes.live_file import LiveFile
 from refaug.core.progress import Progress, Silent
 from refaug.core.records import Item

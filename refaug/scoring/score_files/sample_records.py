@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Self
 
 from refaug.core.errors import BadInput, RefaugError
-from refaug.core.kept import cached_property
+from refaug.core.processes.kept import cached_property
 from refaug.core.records import Item
 from refaug.metrics.signature import Signature
 from refaug.scoring.items import BadItem, parse_item

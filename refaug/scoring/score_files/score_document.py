@@ -22,8 +22,8 @@ import numpy as np
 import orjson
 
 from refaug.core.errors import BadInput, NoSource, RefaugError
-from refaug.core.kept import cached_property
 from refaug.core.memory import BoundedCache, CompactTexts
+from refaug.core.processes.kept import cached_property
 from refaug.core.records import Item
 from refaug.logs.reading.sources import require_readable
 from refaug.metrics.base import Floats

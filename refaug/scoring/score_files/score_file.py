@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from refaug.core.errors import BadInput
-from refaug.core.kept import cached_property
+from refaug.core.processes.kept import cached_property
 from refaug.metrics.signature import Signature
 from refaug.scoring.score_files import score_document
 from refaug.scoring.score_files.score_document import (

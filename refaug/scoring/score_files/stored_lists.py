@@ -10,7 +10,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from refaug.core.kept import cached_property
+from refaug.core.processes.kept import cached_property
 from refaug.metrics.base import Floats
 
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from refaug.core.array_files import write_array
 from refaug.core.errors import Corrupt, Usage
 from refaug.core.files import read_json, with_checksum, write_aside, write_json
-from refaug.core.kept import cached_property
+from refaug.core.processes.kept import cached_property
 from refaug.metrics.base import Floats
 from refaug.metrics.statistics.resampling import holm
 from refaug.scoring.comparison.scored_system import SystemRun

@@ -19,8 +19,8 @@ from typing import Any, Final, TypeVar, overload
 import orjson
 
 from refaug.core.files import make_folder, storage_errors
-from refaug.core.kept import cached_property
 from refaug.core.memory import CompactTexts
+from refaug.core.processes.kept import cached_property
 from refaug.core.records import Item, Origin, Reference
 from refaug.metrics.base import Problem, References
 from refaug.scoring.cases import evidence_of, is_thin, other_golds, split

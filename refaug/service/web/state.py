@@ -14,7 +14,7 @@ from starlette.requests import HTTPConnection
 
 from refaug.core.errors import Overloaded
 from refaug.core.home import Settings
-from refaug.core.kept import cached_property
+from refaug.core.processes.kept import cached_property
 from refaug.core.text.messages import HiddenFolders, escape_undecodable
 from refaug.service.server_settings import MIB, ServeSettings
 

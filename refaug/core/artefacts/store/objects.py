@@ -31,7 +31,7 @@ from refaug.core.artefacts.store.store_files import UPLOADS, StoreEntry, StoreFi
 from refaug.core.artefacts.versions import VersionName
 from refaug.core.errors import Conflict, Corrupt, Locked, NotFound, Unavailable, Usage
 from refaug.core.files import CHECKSUM, NAME, require_checksum, require_name, unique_suffix, with_checksum
-from refaug.core.kept import cached_property
+from refaug.core.processes.kept import cached_property
 
 # ── The record of a version in a store: which parts it has, with their hashes, and where they lie ─────────────────────
 #

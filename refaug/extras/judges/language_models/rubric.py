@@ -28,7 +28,7 @@ import orjson
 from refaug.bots.endpoint.chat import ChatMessage
 from refaug.bots.endpoint.specification import read_table
 from refaug.core.errors import BadInput, Usage
-from refaug.core.kept import cached_property
+from refaug.core.processes.kept import cached_property
 from refaug.extras.judges.metrics.judged_replies import JudgeQuestion
 
 _BUILT_IN: Final = Path(__file__).parent / "rubrics"

@@ -18,9 +18,9 @@ from sqlalchemy.exc import IntegrityError
 from refaug.bots.stored.specification import StoredBot
 from refaug.core.errors import BadInput, Conflict, NotFound
 from refaug.core.files import require_name
-from refaug.core.kept import cached_property
 from refaug.core.memory import BoundedCache
 from refaug.core.options.decoding import made_of
+from refaug.core.processes.kept import cached_property
 from refaug.extras.studies.assignment import PlannedTask
 from refaug.extras.studies.participation.tables import (
     STUDIES,

@@ -13,7 +13,7 @@ import orjson
 
 from refaug.bots.endpoint.specification import FieldReader
 from refaug.core.errors import BadInput
-from refaug.core.kept import cached_property
+from refaug.core.processes.kept import cached_property
 from refaug.core.text.messages import suggestion
 
 # ── Fields of a protocol or a form, read one by one; an error names the field, what it is, and what would be right ────

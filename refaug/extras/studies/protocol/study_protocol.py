@@ -16,7 +16,7 @@ import orjson
 
 from refaug.core.errors import BadInput
 from refaug.core.files import NAME
-from refaug.core.kept import cached_property
+from refaug.core.processes.kept import cached_property
 from refaug.extras.studies.protocol.study_form import (
     ID,
     StudyFields,

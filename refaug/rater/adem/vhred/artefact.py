@@ -16,7 +16,7 @@ from refaug.core.errors import BadInput, Usage
 from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from refaug.rater.adem.vhred.conversation_sizes import stored_config
 from refaug.rater.adem.vhred.encoder import DialogueBatch, Numbers, Turns, batch_dialogues
-from refaug.rater.adem.vhred.held_conversations import Conversation, conversation_draw
+from refaug.rater.adem.vhred.held_conversations import HeldConversation, conversation_draw
 from refaug.rater.adem.vhred.network import DialogueStates, VhredNetwork, pack_turns
 from refaug.rater.adem.vhred.sizes import STATES, GenerationSettings, State, VhredConfig
 from refaug.rater.language_coverage import Coverage, unfamiliar
@@ -100,7 +100,7 @@ def generate_replies(
     contexts: Sequence[Turns],
     settings: GenerationSettings,
     seeds: Sequence[int],
-    conversations: Sequence[Conversation] | None = None,
+    conversations: Sequence[HeldConversation] | None = None,
 ) -> list[Reply]:
     """Return the pieces of one reply to each context; a seed decides everything that is drawn for its reply.
 
@@ -122,7 +122,7 @@ def _conditions(
     network: VhredNetwork,
     contexts: Sequence[Turns],
     generators: Sequence[np.random.Generator] | None,
-    conversations: Sequence[Conversation] | None,
+    conversations: Sequence[HeldConversation] | None,
 ) -> _Conditions:
     """Read the contexts; the latent variables are drawn by the generators, or at their means."""
     batch = batch_dialogues(contexts, network.config.end)
@@ -368,7 +368,7 @@ class Vhred:
         """
         texts = list[str]()
         held = held or [(turns[:1], seed) for turns, seed in zip(contexts, seeds, strict=True)]
-        conversations = [Conversation(self._turns(turns) if turns else [], seed) for turns, seed in held]
+        conversations = [HeldConversation(self._turns(turns) if turns else [], seed) for turns, seed in held]
         is_held = settings.conversation == "held"
         pieces = [self._turns(turns) if turns else [] for turns in contexts]
         for begin in range(0, len(contexts), _WRITTEN_AT_ONCE):

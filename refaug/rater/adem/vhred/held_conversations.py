@@ -14,7 +14,7 @@ from refaug.rater.adem.vhred.gaussians import Gaussian
 from refaug.rater.adem.vhred.network import VhredNetwork
 
 
-class Conversation(NamedTuple):
+class HeldConversation(NamedTuple):
     """What stays as it is while a conversation goes on, and so holds the variable."""
 
     opening: Turns  # turns before the first reply; none where the network begins
@@ -23,7 +23,7 @@ class Conversation(NamedTuple):
 
 def conversation_draw(
     network: VhredNetwork,
-    conversations: Sequence[Conversation] | None,
+    conversations: Sequence[HeldConversation] | None,
     generators: Sequence[np.random.Generator] | None,
 ) -> Callable[[Gaussian], Tensor]:
     """Return how the variable is chosen, given its Gaussian after the turns that are read.

@@ -16,8 +16,8 @@ from refaug.core.artefacts.build_stages import Stages
 from refaug.core.errors import CheckFailed, Usage
 from refaug.core.files import make_folder, remove_tree
 from refaug.core.home import Settings
-from refaug.core.kept import cached_property
 from refaug.core.processes.free_cores import available_cores, free_cores
+from refaug.core.processes.kept import cached_property
 from refaug.core.progress import Progress
 from refaug.service.jobs.audited_jobs import FOLDER
 from refaug.service.server_settings import ServeSettings

@@ -15,7 +15,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from refaug.core.errors import Usage
-from refaug.core.kept import cached_property
+from refaug.core.processes.kept import cached_property
 from refaug.core.records import Item
 from refaug.metrics.costs import lengths_of, lengths_of_replies, with_further
 from refaug.metrics.metric_info import Uses

@@ -31,7 +31,7 @@ from refaug.rater.adem.vhred.conversation_sizes import stored_config
 from refaug.rater.adem.vhred.encoder import batch_dialogues
 from refaug.rater.adem.vhred.gaussians import Gaussian
 from refaug.rater.adem.vhred.heads import HeadTargets
-from refaug.rater.adem.vhred.held_conversations import Conversation, conversation_draw
+from refaug.rater.adem.vhred.held_conversations import HeldConversation, conversation_draw
 from refaug.rater.adem.vhred.network import VhredNetwork, new_vhred
 from refaug.rater.adem.vhred.sizes import GenerationSettings, VhredConfig
 from refaug.rater.training.loop import TrainConfig, run
@@ -321,7 +321,10 @@ def test_likelihoods_of_replies_are_those_of_the_equations_whatever_is_read_with
 
 
 def chosen(
-    network: VhredNetwork, contexts: list[list[list[int]]], conversations: list[Conversation] | None, seeds: list[int]
+    network: VhredNetwork,
+    contexts: list[list[list[int]]],
+    conversations: list[HeldConversation] | None,
+    seeds: list[int],
 ) -> np.ndarray:
     generators = [np.random.default_rng(seed) for seed in seeds] if seeds else None
     draw = conversation_draw(network, conversations, generators)
@@ -333,7 +336,7 @@ def chosen(
 def test_the_variable_is_held_while_a_conversation_goes_on_and_else_inferred_for_each_reply() -> None:
     network = tiny_vhcr_network()
     plain, growing = PlainVhcr(network), [DIALOGUES[0][:count] for count in (1, 3, 4)]
-    opening = Conversation(as_turns(DIALOGUES[0][:1]), 7)
+    opening = HeldConversation(as_turns(DIALOGUES[0][:1]), 7)
     held = chosen(network, growing, [opening] * 3, [])
     assert np.abs(held - plain.conversation(plain.utterances(DIALOGUES[0][:1]))[0]).max() < 1e-5
     for row, inferred in enumerate(chosen(network, growing, None, [])):
@@ -343,14 +346,14 @@ def test_the_variable_is_held_while_a_conversation_goes_on_and_else_inferred_for
     assert np.abs(drawn - held).max() > 0.1
     anew = chosen(network, growing[:1] * 3, None, [1, 2, 3])
     assert len({row.tobytes() for row in anew}) == 3
-    begun = chosen(network, [[]] * 2, [Conversation([], 7), Conversation([], 8)], [1, 1])
+    begun = chosen(network, [[]] * 2, [HeldConversation([], 7), HeldConversation([], 8)], [1, 1])
     assert len({row.tobytes() for row in begun}) == 2
 
 
 def test_replies_with_a_held_variable_do_not_depend_on_their_batch() -> None:
     network, contexts = tiny_vhcr_network(), [as_turns(DIALOGUES[at]) for at in (0, 3, 4)]
     settings, seeds = GenerationSettings(method="sample", max_tokens=5), [11, 12, 13]
-    conversations = [Conversation(context[:1], seed) for context, seed in zip(contexts, seeds, strict=True)]
+    conversations = [HeldConversation(context[:1], seed) for context, seed in zip(contexts, seeds, strict=True)]
     together = generate_replies(network, contexts, settings, seeds, conversations)
     alone = [
         generate_replies(network, [context], settings, [seed], [conversation])[0]

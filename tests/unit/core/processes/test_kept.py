@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from refaug.core.kept import cached_property
+from refaug.core.processes.kept import cached_property
 
 
 class _Counted:
