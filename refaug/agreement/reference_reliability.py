@@ -13,7 +13,7 @@ and predicts that from the set alone. Here a set has
 
 Items whose prediction is lowest need references first; without ratings, those whose separation is lowest, and before
 them those with a single reference, whose separation is unknown. The correlation of what was predicted with what was
-measured says whether the prediction is worth anything, beside the same with the measured figures shuffled.
+measured says whether the prediction is worth anything, beside the same of predictions fitted to shuffled figures.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from refaug.agreement.records import ComparedMetric
 from refaug.agreement.row_scores import values_of_rows
@@ -133,7 +132,7 @@ def reliability(
         features = np.array([one.features for one in figures])
         predicted = predict_out_of_fold(features, targets, rng)
         figures = [replace(one, predicted=value) for one, value in zip(figures, predicted.tolist(), strict=True)]
-        validity, shuffled = _validity(predicted[is_measured], targets[is_measured], rng)
+        validity, shuffled = _validity(features, targets, predicted, rng)
     return ReliabilityReport(
         metric=compared.name,
         items=tuple(sorted(figures, key=lambda one: one.need)),
@@ -255,14 +254,20 @@ def _standardised(rows: Floats, means: Floats, spread: Floats) -> Floats:
 
 
 def _validity(
-    predicted: Floats, measured: Floats, rng: np.random.Generator
+    features: Floats, targets: Floats, predicted: Floats, rng: np.random.Generator
 ) -> tuple[float | None, tuple[float, float] | None]:
-    """Return the correlation of predictions with what was measured, and the middle 95 % of it by chance."""
-    value = spearman_alone(predicted, measured).value
+    """Return the correlation of predictions with what was measured, and the middle 95 % of it by chance.
+
+    By chance means fitted to shuffled figures: out of fold, a prediction from nothing correlates below 0.
+    """
+    is_measured = np.isfinite(targets)
+    value = spearman_alone(predicted[is_measured], targets[is_measured]).value
     if value is None:
         return None, None
-    shuffled: NDArray[np.float64] = np.array(
-        [spearman_alone(predicted, rng.permutation(measured)).value or 0.0 for _ in range(_SHUFFLES)]
-    )
-    low, high = np.quantile(shuffled, (0.025, 0.975)).tolist()
+    features, measured = features[is_measured], targets[is_measured]
+    by_chance = list[float]()
+    for _ in range(_SHUFFLES):
+        shuffled = rng.permutation(measured)
+        by_chance.append(spearman_alone(predict_out_of_fold(features, shuffled, rng), shuffled).value or 0.0)
+    low, high = np.quantile(by_chance, (0.025, 0.975)).tolist()
     return value, (low, high)
