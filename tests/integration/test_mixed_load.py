@@ -107,6 +107,7 @@ def _figures(tally: MixedTally, ready_after_s: float) -> dict[str, Any]:
         "clients": CLIENTS,
         "study": tally.study,
         "failed": len(tally.failed),
+        "why": [why[:500] for why in tally.failed[:50]],
         "ready_after_s": ready_after_s,
         "growth": growth,
     }
