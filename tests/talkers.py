@@ -80,6 +80,10 @@ class Talker:
                 time.sleep(self.pause_s)
                 text = f"person {self.number} says {turn} in {task}"
                 person.say(text)
+                while person.sides[0]["messages"][-1]["state"] == "failed":  # as the page offers it
+                    person.done(f"tasks/{task}/retry")
+                    while person.sides[0]["messages"][-1]["state"] == "asked":
+                        person.look(20)
                 n = person.sides[0]["messages"][-1]["n"]
                 self.messages.append((task, n - 1, text))
                 person.done(f"tasks/{task}/votes", {"n": n, "value": 1 if turn % 2 else -1})
