@@ -41,6 +41,7 @@ FEWEST_REPLIES: Final = 4  # with different ratings, of an item that is measured
 FEWEST_MEASURED: Final = 20  # items that a prediction is fitted to
 FOLDS: Final = 10
 _OTHERS: Final = 20  # references of other items that a set is held against
+_FEW: Final = 10_000  # references of all items, of which any may be drawn by a permutation
 _MOST_OWN: Final = 20  # references of a set, each held out in turn
 _PENALTY: Final = 1.0  # of standardised features, a hundredth of the items
 _SHUFFLES: Final = 200
@@ -157,7 +158,8 @@ def _figures_of(
     everything = [(place, one.text) for place, item in enumerate(items) for one in _texts_of(item)]
     replies, against, begins = list[str](), list[References | Problem](), [0]
     for place, test_item in enumerate(items):
-        own, others = _texts_of(test_item)[:_MOST_OWN], _drawn_texts(everything, place, rng)
+        texts = _texts_of(test_item)
+        own, others = texts[:_MOST_OWN], _drawn_texts(everything, place, len(texts), rng)
         for left_out in range(len(own)) if len(own) > 1 else ():
             rest = references_for(metric, [*own[:left_out], *own[left_out + 1 :]], test_item.turns)
             replies += [own[left_out].text, *others]
@@ -166,15 +168,16 @@ def _figures_of(
     progress.stage("score references", len(replies), "texts")
     scores = sign * _scores(metric, replies, against, progress)
     for test_item, begin, end in zip(items, begins[:-1], begins[1:], strict=True):
-        texts = [one.text for one in _texts_of(test_item)]
-        shape = (min(len(texts), _MOST_OWN), -1) if end > begin else (0, 1)
-        yield set_figures(test_item.id, texts, scores[begin:end].reshape(shape))
+        given = [one.text for one in _texts_of(test_item)]
+        shape = (min(len(given), _MOST_OWN), -1) if end > begin else (0, 1)
+        yield set_figures(test_item.id, given, scores[begin:end].reshape(shape))
 
 
-def _drawn_texts(everything: Sequence[tuple[int, str]], place: int, rng: np.random.Generator) -> list[str]:
-    """Return drawn references of other items."""
-    drawn = list[str]()
-    for at in rng.permutation(len(everything)).tolist():
+def _drawn_texts(everything: Sequence[tuple[int, str]], place: int, own: int, rng: np.random.Generator) -> list[str]:
+    """Return drawn references of other items than the one at this place, which has so many of its own."""
+    drawn, count = list[str](), len(everything)
+    order = rng.permutation(count) if count <= _FEW else rng.choice(count, min(count, _OTHERS + own), replace=False)
+    for at in order.tolist():
         owner, text = everything[at]
         if owner != place:
             drawn.append(text)

@@ -9,6 +9,7 @@ import pytest
 from refusals import refusing
 from scipy.stats import spearmanr
 
+from refaug.agreement import reference_reliability
 from refaug.agreement.records import ComparedMetric, RatedItems
 from refaug.agreement.reference_reliability import (
     FOLDS,
@@ -145,3 +146,13 @@ def test_a_metric_of_one_reference_and_items_without_any_are_refused() -> None:
     bare = [Item(id=f"i{number}", turns=("a",), references=()) for number in range(3)]
     with refusing(BadInput, "references"):
         report_of(bare, rated=False)
+
+
+@pytest.mark.parametrize("few", [0, 10_000])
+def test_an_item_is_held_against_distinct_references_of_others(monkeypatch: pytest.MonkeyPatch, few: int) -> None:
+    monkeypatch.setattr(reference_reliability, "_FEW", few)
+    everything = [(number // 30, f"text {number}") for number in range(90)]
+    for place in range(3):
+        drawn = reference_reliability._drawn_texts(everything, place, 30, np.random.default_rng(place))
+        assert len(set(drawn)) == len(drawn) == 20
+        assert not set(drawn) & {text for owner, text in everything if owner == place}
