@@ -292,7 +292,7 @@ def test_without_data_nothing_is_begun(home: Home, tmp_path: Path) -> None:
 def test_a_part_that_is_none_is_refused_with_those_that_are(home: Home, data: Path) -> None:
     result = home("agreement", "reproduce", "sorrow", "--data", data, "--json")
     assert (result.code, result.error["code"]) == (2, "usage")
-    assert result.error["remedy"].endswith("adem, hybrid, all")
+    assert result.error["remedy"].endswith("adem, hybrid, networks, all")
 
 
 def test_all_of_data_without_conversations_says_so_first(home: Home, data: Path) -> None:

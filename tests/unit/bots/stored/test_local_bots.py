@@ -149,11 +149,13 @@ def test_a_degraded_bot_leaves_missing_replies_missing() -> None:
 def test_a_network_replies_under_the_name_of_its_bot() -> None:
     written = list[Any]()
 
-    def generate(turns, settings, seeds):
+    def generate(turns, settings, seeds, _held):
         written.append((turns, settings.method, settings.beams, seeds))
         return ["yes"] * len(turns)
 
-    network = SimpleNamespace(config=SimpleNamespace(is_trained=True), spec="small@1#ab", generate=generate)
+    network = SimpleNamespace(
+        config=SimpleNamespace(is_trained=True, conversation=0), spec="small@1#ab", generate=generate
+    )
     stored = StoredBot.of("net", {"kind": "neural", "vhred": "small", "method": "beam", "beams": 7})
     bot = open_stored(stored, StoredBotSources(open_vhred=lambda _: network))  # type: ignore[arg-type,return-value]
     assert texts_of(bot, request("hello")) == ["yes"]
