@@ -342,6 +342,7 @@ def test_versions_that_come_and_go_meanwhile_are_whole(own_home: Settings, tmp_p
 
 
 @pytest.mark.slow
+@pytest.mark.faults
 def test_a_log_that_is_erased_from_meanwhile_is_as_before_or_after(own_home: Settings, tmp_path: Path) -> None:
     names = sorted({pair.dialogue for pair in StoredLog.open(own_home.logs, LOG).pairs()})
     states = [content(own_home.logs)]

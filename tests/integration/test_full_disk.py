@@ -34,7 +34,7 @@ def request_everything(service: Served) -> dict[str, int]:
 
 @pytest.mark.machine
 @pytest.mark.slow
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.faults), 2])
 def test_a_full_disk_ends_no_process_and_keeps_no_request_from_its_answer(
     with_all: Path, tmp_path: Path, workers: int
 ) -> None:

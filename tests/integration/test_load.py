@@ -377,6 +377,7 @@ def test_what_is_under_way_when_the_service_is_stopped_is_answered_whole(home: S
 # ── the beginning ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.faults
 def test_processes_that_are_silent_while_they_open_are_not_taken_for_dead(
     home: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:

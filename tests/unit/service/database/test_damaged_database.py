@@ -103,7 +103,10 @@ def opened(content: bytes, folder: Path) -> Iterator[Database]:
         yield database
 
 
-@pytest.mark.parametrize("part", mostly_slow(range(20), quick=[0, 1]))
+OFTEN = [pytest.param(part, marks=pytest.mark.faults) for part in range(6, 20)]
+
+
+@pytest.mark.parametrize("part", [*mostly_slow(range(6), quick=[0, 1]), *OFTEN])
 def test_a_flipped_bit_ends_in_no_error_but_ours(content: bytes, tmp_path: Path, part: int) -> None:
     codes = set[str]()
     for seed in range(part * FLIPS, (part + 1) * FLIPS):
