@@ -174,7 +174,7 @@ def _figures_of(
 
 
 def _drawn_texts(everything: Sequence[tuple[int, str]], place: int, own: int, rng: np.random.Generator) -> list[str]:
-    """Return drawn references of other items than the one at this place, which has so many of its own."""
+    """Return drawn references of other items; the item at this place has `own` of them."""
     drawn, count = list[str](), len(everything)
     order = rng.permutation(count) if count <= _FEW else rng.choice(count, min(count, _OTHERS + own), replace=False)
     for at in order.tolist():

@@ -360,7 +360,7 @@ def find_info(name: str) -> MetricInfo | None:
 
 
 def cost_of(specification: str) -> Cost:
-    """Return what the metric of a specification costs; one that is unknown is refused elsewhere."""
+    """Return what the metric of a specification costs; unknown metrics are refused elsewhere."""
     info = find_info(specification.partition(":")[0].strip())
     return LINEAR if info is None else info.cost
 
