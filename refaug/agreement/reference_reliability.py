@@ -168,9 +168,9 @@ def _figures_of(
     progress.stage("score references", len(replies), "texts")
     scores = sign * _scores(metric, replies, against, progress)
     for test_item, begin, end in zip(items, begins[:-1], begins[1:], strict=True):
-        given = [one.text for one in _texts_of(test_item)]
-        shape = (min(len(given), _MOST_OWN), -1) if end > begin else (0, 1)
-        yield set_figures(test_item.id, given, scores[begin:end].reshape(shape))
+        reference_texts = [one.text for one in _texts_of(test_item)]
+        shape = (min(len(reference_texts), _MOST_OWN), -1) if end > begin else (0, 1)
+        yield set_figures(test_item.id, reference_texts, scores[begin:end].reshape(shape))
 
 
 def _drawn_texts(everything: Sequence[tuple[int, str]], place: int, own: int, rng: np.random.Generator) -> list[str]:
