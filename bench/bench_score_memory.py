@@ -1,15 +1,15 @@
 """The memory and time of `refaug score` and `refaug agreement` as items grow in number, with references of an index.
 
     python bench/bench_score_memory.py --home FOLDER [--pairs 20000] [--items 10000 100000] [--on ADDRESS]
-                                       [--before FOLDER]
+                                       [--before FOLDER] [--index NAME --commands score_refaug]
 
 The index is of synthetic pairs (bench_cluster.py); each item has one gold, replies of two systems with ratings, and
-gets five references of weight 1, by BM25. Each command runs in a process that imports first what it needs; the figures
-are the highest memory of that process alone, without mapped files and shared pages, less what it had after the
-imports, and the seconds and processor seconds of the process. The growth an item is the difference between the largest
-and the smallest file over the number of items between them. With `--before` the same is measured of another checkout,
-and the output must be the same, byte for byte. With `--on`, tasks of a cluster find the references: `local` starts one
-on this machine.
+gets five references of weight 1, by BM25; with `--index` it is one of the home, with references as by default. Each
+command runs in a process that imports first what it needs; the figures are the highest memory of that process alone,
+without mapped files and shared pages, less what it had after the imports, and the seconds and processor seconds of the
+process. The growth an item is the difference between the largest and the smallest file over the number of items between
+them. With `--before` the same is measured of another checkout, and the output must be the same, byte for byte. With
+`--on`, tasks of a cluster find the references: `local` starts one on this machine.
 """
 
 from __future__ import annotations
@@ -31,10 +31,12 @@ from common import sizes_of, write_rated_items, write_result
 READ_S = 0.02
 PACKAGES = ("numpy", "numba", "orjson", "pyarrow", "torch")
 REFERENCES = ("-k", "5", "--mode", "bm25-utterance", "--reference-weights", "one", "--parrot", "off")
+SYNTHETIC = ("score", "score_bleu", "score_json", "agreement")
 COMMANDS = {
     "score": ("-m", "upsilon-bleu", "--draws", "100"),
     "score_bleu": ("-m", "upsilon-bleu", "-m", "multi-bleu", "--draws", "100"),
     "score_json": ("-m", "upsilon-bleu", "--draws", "100", "--json"),
+    "score_refaug": ("-m", "refaug-1", "--draws", "100"),
     "agreement": ("-m", "upsilon-bleu", "-m", "bleu", "--draws", "20"),
 }
 # The command in a process that has imported what it needs, and says so before it starts.
@@ -55,13 +57,14 @@ def main() -> None:
     parser.add_argument("--home", type=Path, required=True)
     parser.add_argument("--pairs", type=int, default=20_000)
     parser.add_argument("--items", type=int, nargs="+", default=[10_000, 100_000])
-    parser.add_argument("--commands", nargs="+", choices=COMMANDS, default=list(COMMANDS))
+    parser.add_argument("--commands", nargs="+", choices=COMMANDS, default=SYNTHETIC)
+    parser.add_argument("--index")
     parser.add_argument("--on")
     parser.add_argument("--before", type=Path, help="another checkout to measure beside this one")
     parser.add_argument("--name", default="score_memory")
     settings = parser.parse_args()
     os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32), "RAY_USAGE_STATS_ENABLED": "0"}
-    texts = prepare(settings.home, settings.pairs)
+    texts = texts_of(settings.home, settings.index) if settings.index else prepare(settings.home, settings.pairs)
     trees = {"after": None} if settings.before is None else {"before": settings.before, "after": None}
     figures: dict[str, Any] = {"pairs": settings.pairs, "items": settings.items, "on": settings.on}
     for name in settings.commands:
@@ -90,20 +93,28 @@ def prepare(home: Path, pairs: int) -> list[str]:
 
     from refaug.core.artefacts.kinds import artefact_stores  # noqa: PLC0415
     from refaug.core.home import Settings  # noqa: PLC0415
-    from refaug.logs.store import StoredLog  # noqa: PLC0415
 
     bench_cluster.prepare(home, pairs)
     log = f"synthetic-{pairs}"
     if artefact_stores(Settings(home=home))["index"].current(log) is None:
         build = ["index", "build", log, "--name", log, "--vectors", "synthetic", "--tokenizer", "word"]
         subprocess.run([sys.executable, "-m", "refaug", "--home", str(home), *build], check=True)
+    return texts_of(home, log)
+
+
+def texts_of(home: Path, log: str) -> list[str]:
+    """Return the texts of a log."""
+    from refaug.core.home import Settings  # noqa: PLC0415
+    from refaug.logs.store import StoredLog  # noqa: PLC0415
+
     stored = StoredLog.open(Settings(home=home).logs, log).pairs()
     return [text for pair in stored for text in (pair.utterance, pair.response)]
 
 
 def run(settings: argparse.Namespace, name: str, items: Path, root: Path | None) -> dict[str, Any]:
     """Run a command; return its seconds, the highest memory that it added to its imports, a hash of what it printed."""
-    index = ["--index", f"synthetic-{settings.pairs}", *REFERENCES, "--threads", "1"]
+    chosen = [settings.index] if settings.index else [f"synthetic-{settings.pairs}", *REFERENCES]
+    index = ["--index", *chosen, "--threads", "1"]
     where = [] if settings.on is None else ["--on", settings.on]
     verb = name.partition("_")[0]
     arguments = ["--home", str(settings.home), "--quiet", verb, str(items), *index, *COMMANDS[name], *where]
