@@ -217,9 +217,21 @@ def test_the_version_is_printed() -> None:
     assert done.stdout == "refaug 0.1.0\n"
 
 
-def test_nothing_heavy_is_imported_to_show_help() -> None:
-    heavy = "{'torch', 'pandas', 'sentencepiece', 'fugashi'}"
-    program = f"import sys; import refaug.cli.main; print(sorted({heavy} & set(sys.modules)))"
+HEAVY = "{'torch', 'scipy.stats', 'scipy.optimize', 'scipy.special', 'pandas', 'sentencepiece', 'onnxruntime'}"
+PAGES = "from refaug.service.web.app import create_app; create_app(Settings(home=Path('home')), ServeSettings())"
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "import refaug.cli.main",
+        "from pathlib import Path; from refaug.core.home import Settings; "
+        f"from refaug.service.server_settings import ServeSettings; {PAGES}",
+    ],
+    ids=["to show help", "to answer requests without a network"],
+)
+def test_nothing_heavy_is_imported(program: str) -> None:
+    program = f"import sys; {program}; print(sorted({HEAVY} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
 

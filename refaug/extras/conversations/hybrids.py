@@ -36,7 +36,7 @@ from refaug.extras.conversations.table import (
 )
 from refaug.metrics.models.model_kinds import ModelKind
 from refaug.metrics.signature import Signature
-from refaug.rater.adem.scorer.adem import SEEN, SeenTexts
+from refaug.rater.adem.scorer.seen_texts import SEEN, SeenTexts
 from refaug.scoring.metric_setup.metric_requests import pinned_metric
 from refaug.scoring.metric_setup.model_registry import ModelRegistry
 

@@ -25,7 +25,7 @@ from refaug.metrics.statistics.correlation import PARTIAL, Correlation, partial_
 from refaug.metrics.statistics.resampling import percentile_interval
 from refaug.rater.adem.pretraining.build import ExcludedFile
 from refaug.rater.adem.pretraining.dialogues import ExcludedTexts
-from refaug.rater.adem.scorer.adem import KIND, SeenTexts, save_adem
+from refaug.rater.adem.scorer.adem import KIND, save_adem
 from refaug.rater.adem.scorer.fitting import (
     DialogueEncoder,
     FittedScorer,
@@ -35,6 +35,7 @@ from refaug.rater.adem.scorer.fitting import (
     fit_scorer,
 )
 from refaug.rater.adem.scorer.rated_triples import LEAST, MOST, Form, RatedTriples, Triple, to_five
+from refaug.rater.adem.scorer.seen_texts import SeenTexts
 from refaug.rater.adem.scorer.settings import ScorerSettings
 from refaug.rater.training.order import TrainedVersion
 from refaug.scoring.items import BadItem, read_items

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, Self, get_args
 
 import numpy as np
-from scipy.stats import norm, rankdata
 
 from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.artefacts.manifests import MANIFEST, require_format, verify_files
@@ -21,7 +20,7 @@ from refaug.extras.judges.metrics.combined_replies import CombinedReplies
 from refaug.metrics.base import Floats, Metric
 from refaug.metrics.models.model_kinds import VectorOpener
 from refaug.metrics.signature import Signature
-from refaug.rater.adem.scorer.adem import SEEN, SeenTexts
+from refaug.rater.adem.scorer.seen_texts import SEEN, SeenTexts
 from refaug.scoring.metric_setup.metric_requests import metrics_of
 from refaug.scoring.metric_setup.model_registry import ModelRegistry
 from refaug.scoring.metric_setup.scoring_steps import Bind
@@ -58,9 +57,10 @@ class NormalScale:
     @classmethod
     def of(cls, values: Floats) -> Self:
         """Measure the scale of some values; equal values share their mean rank."""
-        ranks = rankdata(values)
-        distinct, first = np.unique(values, return_index=True)
-        scores = norm.ppf((ranks[first] - 0.5) / len(values))
+        from scipy.special import ndtri  # noqa: PLC0415  who reads a judge back does without
+
+        distinct, counts = np.unique(values, return_counts=True)
+        scores = ndtri((counts.cumsum() - counts / 2) / len(values))
         if len(distinct) > _KNOTS:
             chosen = np.unique(np.linspace(0, len(distinct) - 1, _KNOTS).round().astype(np.int64))
             distinct, scores = distinct[chosen], scores[chosen]

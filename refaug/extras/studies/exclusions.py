@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from statistics import fmean, median
 from typing import Any, Final
 
-from scipy import stats
+import scipy
 
 from refaug.core.errors import BadInput
 from refaug.extras.studies.questions import (
@@ -125,7 +125,7 @@ def _degraded_not_lower(tasks: Sequence[StudyTask], questions: Sequence[AskedQue
     worse = [number for bot, number in _scaled(degraded, questions) if bot not in bots]
     better = [number for _, number in _scaled(plain, questions)]
     if worse and better:
-        p = float(stats.mannwhitneyu(worse, better, alternative="less").pvalue)
+        p = float(scipy.stats.mannwhitneyu(worse, better, alternative="less").pvalue)
         means = f"mean {fmean(worse):.3g} against {fmean(better):.3g}, p = {p:.2g}"
         return f"the degraded bot is not rated lower: {means}" if not p < ALPHA else ""
     choices = [row.outcome if row.left in bots else -row.outcome for row in choice_rows(degraded, questions)]

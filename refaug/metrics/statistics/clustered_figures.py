@@ -11,7 +11,7 @@ from math import sqrt
 from typing import Literal
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from refaug.metrics.statistics.resampling import Estimate, Floats, Labels, ValueOfSums, check_level
 
@@ -39,7 +39,7 @@ def jackknifed(
         return Estimate(why="the figure is not defined without some of the contexts")
     freedom = len(labels) - 1
     error = sqrt(freedom / len(labels) * float(((without - without.mean()) ** 2).sum()))
-    half = float(stats.t.ppf((1 + level) / 2, freedom)) * error
+    half = float(scipy.stats.t.ppf((1 + level) / 2, freedom)) * error
     p = _p(0.0 if abs(value) < _ROUNDING else value, error, freedom, side)
     return Estimate(value=value, low=value - half, high=value + half, p=p)
 
@@ -58,5 +58,5 @@ def _p(value: float, error: float, freedom: int, side: Side) -> float:
     if error < _ROUNDING:
         return 1.0 if value == 0 or (side == "greater" and value < 0) else 0.0
     if side == "greater":
-        return float(stats.t.sf(value / error, freedom))
-    return float(2 * stats.t.sf(abs(value) / error, freedom))
+        return float(scipy.stats.t.sf(value / error, freedom))
+    return float(2 * scipy.stats.t.sf(abs(value) / error, freedom))

@@ -8,9 +8,8 @@ from math import sqrt
 from typing import Final
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
-from scipy.sparse.csgraph import connected_components
 
 from refaug.core.errors import BadInput, Usage
 from refaug.metrics.statistics.resampling import Floats, check_level, check_resampling, count_blocks
@@ -51,7 +50,7 @@ def wilson(successes: float, n: float, level: float = 0.95) -> ShareEstimate:
         raise Usage(f"{successes:g} successes of {n:g}", remedy="from 0 to as many as there were trials")
     if n == 0:
         return ShareEstimate(value=None, low=None, high=None, n=0)
-    z = float(stats.norm.isf((1 - level) / 2))
+    z = float(scipy.stats.norm.isf((1 - level) / 2))
     share = successes / n
     centre = (share + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * sqrt(share * (1 - share) / n + z * z / (4 * n * n))
@@ -67,7 +66,7 @@ def sign_test(wins: int, losses: int, ties: int = 0, *, halve: bool = False) -> 
         raise Usage(f"{wins}, {losses} and {ties} votes", remedy="no number below 0")
     half = ties // 2 if halve else 0
     n = wins + losses + 2 * half
-    return float(stats.binomtest(wins + half, n).pvalue) if n else None
+    return float(scipy.stats.binomtest(wins + half, n).pvalue) if n else None
 
 
 def pair_outcome(wins: int, losses: int, ties: int, level: float = 0.95) -> PairOutcome:
@@ -372,7 +371,7 @@ def _groups(counted: _CountedVotes, counts: Floats) -> list[list[int]]:
     beats = np.zeros((size, size))
     np.add.at(beats, (counted.first, counted.second), counts[:, 0] + counts[:, 1])
     np.add.at(beats, (counted.second, counted.first), counts[:, 2] + counts[:, 1])
-    _, label = connected_components(beats > 0, directed=True, connection="strong")
+    _, label = scipy.sparse.csgraph.connected_components(beats > 0, directed=True, connection="strong")
     return sorted(np.flatnonzero(label == each).tolist() for each in range(label.max() + 1))
 
 

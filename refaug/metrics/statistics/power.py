@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from math import ceil, sqrt
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from refaug.core.errors import Usage
 from refaug.metrics.statistics.resampling import Floats, check_resampling
@@ -49,7 +49,7 @@ def ratings_needed(
         raise Usage("a difference of 0 is seen by no study", remedy="the smallest difference that matters, such as 0.5")
     if sd <= 0:
         raise Usage(f"a standard deviation of {sd:g}", remedy="above 0; about 1.3 on a scale from 1 to 7")
-    effect = sd * float(stats.norm.isf(alpha / 2) + stats.norm.ppf(power)) / difference
+    effect = sd * float(scipy.stats.norm.isf(alpha / 2) + scipy.stats.norm.ppf(power)) / difference
     return _round_up(2 * effect * effect * variance_factor(per_participant, rho, crossed=crossed))
 
 
@@ -58,7 +58,7 @@ def votes_needed(win_rate: float, *, power: float = 0.8, alpha: float = 0.05, de
     _require_chances(power, alpha)
     if not 0 < win_rate < 1 or win_rate == 0.5:
         raise Usage(f"a win rate of {win_rate:g} needs no study or cannot be seen", remedy="such as 0.6")
-    z_alpha, z_power = float(stats.norm.isf(alpha / 2)), float(stats.norm.ppf(power))
+    z_alpha, z_power = float(scipy.stats.norm.isf(alpha / 2)), float(scipy.stats.norm.ppf(power))
     root = (z_alpha / 2 + z_power * sqrt(win_rate * (1 - win_rate))) / (win_rate - 0.5)
     return _round_up(root * root * deff)
 
@@ -75,16 +75,18 @@ def power_of_ratings(
 ) -> float:
     """Return the chance that n ratings of each of two bots show a difference of their means."""
     error = sd * sqrt(2 * variance_factor(per_participant, rho, crossed=crossed) / n)
-    return _two_sided_power(difference / error, float(stats.norm.isf(alpha / 2)))
+    return _two_sided_power(difference / error, float(scipy.stats.norm.isf(alpha / 2)))
 
 
 def power_of_votes(n: int, win_rate: float, *, alpha: float = 0.05, deff: float = 1.0) -> float:
     """Return the chance that n votes without ties show a win rate."""
     spread = sqrt(win_rate * (1 - win_rate))
     votes = n / deff
-    z_alpha = float(stats.norm.isf(alpha / 2)) / 2
+    z_alpha = float(scipy.stats.norm.isf(alpha / 2)) / 2
     distance = abs(win_rate - 0.5) * sqrt(votes)
-    return float(stats.norm.cdf((distance - z_alpha) / spread) + stats.norm.cdf((-distance - z_alpha) / spread))
+    return float(
+        scipy.stats.norm.cdf((distance - z_alpha) / spread) + scipy.stats.norm.cdf((-distance - z_alpha) / spread)
+    )
 
 
 def design_effect(per_participant: float, rho: float) -> float:
@@ -128,10 +130,10 @@ def simulated_rating_power(
         # the level of a person is the same for both bots: only what remains differs
         noise = sd * sqrt((1 - rho) / per_participant)
         gap = difference + noise * (random.standard_normal((2, studies, people)) * [[[1]], [[-1]]]).sum(axis=0)
-        p = stats.ttest_1samp(gap, 0.0, axis=1).pvalue
+        p = scipy.stats.ttest_1samp(gap, 0.0, axis=1).pvalue
     else:
         second = _person_means(random, studies, people, per_participant, sd, rho)
-        p = stats.ttest_ind(first + difference, second, axis=1, equal_var=False).pvalue
+        p = scipy.stats.ttest_ind(first + difference, second, axis=1, equal_var=False).pvalue
     return _share_of_studies(np.asarray(p), alpha)
 
 
@@ -160,9 +162,9 @@ def simulated_vote_power(
     wins = random.binomial(per_participant, rates)
     if per_participant == 1:
         z = (wins.sum(axis=1) - people / 2) / sqrt(people / 4)
-        p = 2 * stats.norm.sf(np.abs(z))
+        p = 2 * scipy.stats.norm.sf(np.abs(z))
     else:
-        p = stats.ttest_1samp(wins / per_participant, 0.5, axis=1).pvalue
+        p = scipy.stats.ttest_1samp(wins / per_participant, 0.5, axis=1).pvalue
     return _share_of_studies(np.asarray(p), alpha)
 
 
@@ -180,7 +182,7 @@ def _share_of_studies(p: Floats, alpha: float) -> SimulatedPower:
 
 
 def _two_sided_power(distance: float, critical: float) -> float:
-    return float(stats.norm.sf(critical - distance) + stats.norm.cdf(-critical - distance))
+    return float(scipy.stats.norm.sf(critical - distance) + scipy.stats.norm.cdf(-critical - distance))
 
 
 def _round_up(n: float) -> int:

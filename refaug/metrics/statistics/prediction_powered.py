@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from math import sqrt
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy import stats
 
 from refaug.core.errors import BadInput, Usage
 from refaug.metrics.statistics.correlation import finite_or_missing
@@ -172,7 +172,7 @@ class _LabelledRows:
             influence += self._summed((imputed - imputed.mean()) / len(imputed), ~is_labelled)
         clusters = self._labelled_clusters
         error = sqrt(float(influence @ influence) * clusters / (clusters - 1))
-        half = float(stats.t.ppf((1 + level) / 2, clusters - 1)) * error
+        half = float(scipy.stats.t.ppf((1 + level) / 2, clusters - 1)) * error
         return Estimate(value=value, low=value - half, high=value + half)
 
     def expected_half_widths(self, counts: np.ndarray[tuple[int], np.dtype[np.int64]], level: float) -> Floats:
@@ -185,4 +185,4 @@ class _LabelledRows:
         per_cluster = self.is_labelled.sum() / self._labelled_clusters
         clusters = np.maximum(counts / per_cluster, 2)
         errors = np.sqrt(np.maximum(variances, 0) * clusters / (clusters - 1))
-        return np.asarray(stats.t.ppf((1 + level) / 2, clusters - 1) * errors)
+        return np.asarray(scipy.stats.t.ppf((1 + level) / 2, clusters - 1) * errors)

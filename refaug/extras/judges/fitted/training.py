@@ -31,8 +31,8 @@ from refaug.extras.judges.combined import (
 )
 from refaug.metrics.base import Floats, Indexes
 from refaug.metrics.statistics.correlation import partial_spearman
-from refaug.rater.adem.scorer.adem import SEEN, SeenTexts
 from refaug.rater.adem.scorer.rated_triples import Triple
+from refaug.rater.adem.scorer.seen_texts import SEEN, SeenTexts
 
 # Fitting a judge: metrics on the normal scores of the training rows, added with weights that people's ratings give.
 #

@@ -13,8 +13,8 @@ from itertools import combinations
 from math import sqrt
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import stats
 
 from refaug.extras.studies.questions import RatingRow
 from refaug.metrics.statistics.resampling import Floats, check_resampling, count_blocks, holm
@@ -133,7 +133,7 @@ def _drawn_means(
 def _mean_figure(bot: str, numbers: Floats, participants: NDArray[np.intp], drawn: Floats, level: float) -> MeanFigure:
     n, mean = len(numbers), float(numbers.mean())
     sd = float(numbers.std(ddof=1)) if n > 1 else None
-    half = float(stats.t.isf((1 - level) / 2, n - 1)) * sd / sqrt(n) if sd is not None else None
+    half = float(scipy.stats.t.isf((1 - level) / 2, n - 1)) * sd / sqrt(n) if sd is not None else None
     people = len(np.unique(participants))
     low, high = _interval(drawn, level) if people > 1 else (None, None)
     return MeanFigure(

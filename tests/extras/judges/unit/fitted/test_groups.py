@@ -18,7 +18,7 @@ from refaug.extras.judges.fitted.scoring import score_rows, unrated_rows
 from refaug.extras.judges.fitted.training import RatedTable, fit_judge, table_of_sets
 from refaug.metrics.signature import Signature
 from refaug.metrics.specification import Specification, build
-from refaug.rater.adem.scorer.adem import SeenTexts
+from refaug.rater.adem.scorer.seen_texts import SeenTexts
 from refaug.scoring.items import item_of
 from refaug.scoring.settings import MetaSettings
 

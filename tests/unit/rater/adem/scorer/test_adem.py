@@ -11,9 +11,10 @@ from adems import WordEncoder, rated_triples
 from refusals import refusing
 
 from refaug.core.errors import Corrupt, Usage
-from refaug.rater.adem.scorer.adem import Adem, SeenTexts, open_adem, read_adem_manifest, save_adem
+from refaug.rater.adem.scorer.adem import Adem, open_adem, read_adem_manifest, save_adem
 from refaug.rater.adem.scorer.fitting import VectorCache, fit_scorer
 from refaug.rater.adem.scorer.rated_triples import Form, Triple
+from refaug.rater.adem.scorer.seen_texts import SeenTexts
 from refaug.rater.adem.scorer.settings import ScorerSettings
 
 ENCODER_ID = "f" * 64

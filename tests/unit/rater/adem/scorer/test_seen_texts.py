@@ -8,8 +8,8 @@ from adems import rated_triples
 from refusals import refusing
 
 from refaug.core.errors import Corrupt
-from refaug.rater.adem.scorer.adem import SeenTexts
 from refaug.rater.adem.scorer.rated_triples import Triple
+from refaug.rater.adem.scorer.seen_texts import SeenTexts
 
 TURNS = ("Hello there.", "Where were you yesterday evening?")
 TRIPLE = Triple(context=TURNS, reference="I was at home, reading.", reply="At the cinema.")
