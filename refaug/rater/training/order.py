@@ -437,6 +437,12 @@ def train_network(
     )
 
 
+def is_published(places: TrainingPlaces, order: TrainingOrder) -> bool:
+    """Say whether the published version of this name was trained on exactly the inputs of an order."""
+    inputs = _inputs_of(order, open_training_logs(places.logs, order))
+    return _published_version(places.versions, order.name, hash_of_inputs(inputs)) is not None
+
+
 def _published_version(versions: Versions, name: str, input_hash: str) -> TrainedVersion | None:
     """Return the published version if it was trained on exactly these inputs."""
     if versions.current(name) is None:

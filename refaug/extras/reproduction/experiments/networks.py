@@ -134,7 +134,7 @@ class _Compared:
         until = math.inf if minutes is None else perf_counter() + 60 * minutes
         for seed in _seeds(chain):
             for variant in VARIANTS:
-                if perf_counter() >= until and not is_trained(chain, variant, seed):
+                if perf_counter() >= until and not is_trained(chain, variant, seed, plan):
                     continue
                 network = train_variant(chain, variant, seed, plan)
                 trained.append(network)

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
-from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.options.decoding import made_of
 from refaug.extras.reproduction.material.chain import Chain
 from refaug.rater.adem.pretraining.build import VhredOrder, pretrain_vhred
@@ -23,6 +22,7 @@ from refaug.rater.adem.vhred.conversation_sizes import (
 )
 from refaug.rater.adem.vhred.sizes import PRESETS, VhredConfig
 from refaug.rater.training.loop import TrainConfig
+from refaug.rater.training.order import is_published
 from refaug.scoring.home.networks import encoder_opener
 from refaug.scoring.home.teachers import emotion_choice, meaning_choice, teacher_openers
 from refaug.scoring.home.torch_networks import vhred_places
@@ -101,9 +101,9 @@ def train_variant(chain: Chain, variant: Variant, seed: int, plan: TrainingPlan 
     return TrainedVariant(variant=variant, seed=seed, spec=spec, id=version.id, report=dict(version.report))
 
 
-def is_trained(chain: Chain, variant: Variant, seed: int) -> bool:
-    """Say whether the home has a network of this name."""
-    return artefact_stores(chain.home)["vhred"].current(_name(chain, variant, seed)) is not None
+def is_trained(chain: Chain, variant: Variant, seed: int, plan: TrainingPlan = USUAL) -> bool:
+    """Say whether `train_variant` would return the network that the home has."""
+    return is_published(vhred_places(chain.home), _order(chain, variant, seed, plan))
 
 
 def _name(chain: Chain, variant: Variant, seed: int) -> str:

@@ -15,13 +15,21 @@ from proofs import TEXTS, TinyChain, tiny_chain, write_log
 from scipy import stats
 
 from refaug.core.artefacts.kinds import artefact_stores
+from refaug.core.errors import NotFound
 from refaug.extras.conversations.hybrid_metric.encoders import open_encoders
 from refaug.extras.conversations.hybrid_metric.fit import ColumnWeights
 from refaug.extras.conversations.options import EncoderRequest
 from refaug.extras.reproduction.experiments.hybrid import STUDY
 from refaug.extras.reproduction.experiments.networks import compare_networks, over_seeds
 from refaug.extras.reproduction.networks.talk import PeopleFit, SelfTalk
-from refaug.extras.reproduction.networks.variants import CONTROLS, SIX, VARIANTS, TrainingPlan, train_variant
+from refaug.extras.reproduction.networks.variants import (
+    CONTROLS,
+    SIX,
+    VARIANTS,
+    TrainingPlan,
+    is_trained,
+    train_variant,
+)
 from refaug.scoring.home.encoders import import_encoder
 
 PLAN = TrainingPlan(batch=4, round_steps=2, conversations=3)
@@ -133,3 +141,8 @@ def test_after_its_minutes_it_reports_what_is_there(tmp_path: Path) -> None:
     assert figures["HRED"]["figures"]["perplexity"]["value"] > 1
     assert figures["VHCR EI"]["figures"]["perplexity"] == {"why": "not run"}
     assert [name for name, of_variant in figures.items() if of_variant["seeds"]] == ["HRED"]
+    assert is_trained(chain, SIX[0], 1, PLAN)
+    longer = TrainingPlan(batch=4, round_steps=3, conversations=3)
+    assert not is_trained(chain, SIX[0], 1, longer)  # a network of other settings has its name
+    with pytest.raises(NotFound):
+        compare_networks(chain, longer)
