@@ -229,6 +229,18 @@ def require_dialogues(counts: Mapping[str, Any], logs: str, turns: int) -> None:
         )
 
 
+def require_both_sides(dialogues: CodedDialogues, windows: WindowSettings) -> None:
+    """Raise BadInput where no dialogue of enough turns is held out, or none is left to train on."""
+    held_out = dialogues.held_out(windows.validation_share, windows.seed)
+    is_held_out = held_out[np.diff(dialogues.first) >= windows.least_turns]
+    if not is_held_out.any() or is_held_out.all():
+        raise BadInput(
+            f"{is_held_out.sum():,} of {len(is_held_out):,} dialogues of {windows.least_turns} turns or more are held "
+            f"out: the validation share is {windows.validation_share:g}, and the seed {windows.seed}",
+            remedy="more dialogues, or another --validation-share",
+        )
+
+
 def open_dialogues(folder: Path) -> CodedDialogues:
     """Map the files that `code_dialogues` wrote."""
     try:

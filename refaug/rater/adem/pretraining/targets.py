@@ -22,6 +22,7 @@ from refaug.rater.adem.pretraining.dialogues import (
     DialogueWindows,
     WindowBatch,
     WindowSettings,
+    require_both_sides,
 )
 from refaug.rater.adem.teachers.meaning import FILE as DIRECTIONS
 from refaug.rater.adem.teachers.teacher import Teacher
@@ -270,6 +271,7 @@ def teach(
     heads, windows = order.heads, order.windows
     if config.conversation and (short := dialogues_needed(dialogues, windows)):
         raise short
+    require_both_sides(dialogues, windows)
     if not heads.names:
         return config, None
 

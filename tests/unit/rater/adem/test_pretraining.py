@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ from refaug.rater.adem.pretraining.dialogues import (
     WindowBatch,
     WindowSettings,
     cut_windows,
+    require_both_sides,
     require_dialogues,
 )
 from refaug.rater.adem.vhred.artefact import piece_log_likelihoods
@@ -342,6 +344,18 @@ def test_logs_from_which_nothing_can_be_learnt_are_refused(counts: dict[str, int
         require_dialogues(counts, "chat", 3)
     if counts["longest"] == 2:
         require_dialogues(counts, "chat", 1)
+
+
+@pytest.mark.parametrize("share", [1e-9, 1 - 1e-9])
+def test_dialogues_that_are_all_on_one_side_are_refused(share: float) -> None:
+    corpus, windows = chatter(40), WindowSettings(validation_share=0.2)
+    require_both_sides(corpus, windows)
+    with refusing(BadInput, "of 40 dialogues of 2 turns", f"{share:g}"):
+        require_both_sides(corpus, replace(windows, validation_share=share))
+    held_out = corpus.held_out(0.2, windows.seed)
+    short = coded([[[5], [6]] if is_held_out else [[5], [6], [7]] for is_held_out in held_out])
+    with refusing(BadInput, "0 of", "of 3 turns"):
+        require_both_sides(short, replace(windows, least_turns=3))
 
 
 @pytest.mark.parametrize("settings", [{"word_drop": 1.0}, {"steps": 0}, {"validation_share": 0.0}])
