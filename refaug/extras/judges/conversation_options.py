@@ -102,7 +102,7 @@ class ConversationOptions(NetworkOptions):
         share = SENTENCE_DROP if self.sentence_drop is None else self.sentence_drop
         return made_of(record, self, sentence_drop=share, least_turns=LEAST_TURNS, **settings)
 
-    def heads(self, preset: str, cell: str, teachers: Mapping[str, TeacherChoice]) -> HeadOrder:
+    def heads(self, preset: str, cell: str, latent: int, teachers: Mapping[str, TeacherChoice]) -> HeadOrder:
         """Return the heads, with the teachers that the face has opened; Usage where nothing learns from them."""
         from refaug.rater.adem.pretraining.targets import HeadOrder  # noqa: PLC0415  torch
         from refaug.rater.adem.vhred.conversation_sizes import EMOTION_HIDDEN, EMOTION_WEIGHT, HEAD_DEFAULTS  # noqa: PLC0415
@@ -110,7 +110,7 @@ class ConversationOptions(NetworkOptions):
         self._require_teachers(teachers)
         if teachers and cell == "random":
             raise Usage("a random network learns nothing from teachers", remedy="--cell ln-gru")
-        defaults = HEAD_DEFAULTS[self.network]
+        defaults = HEAD_DEFAULTS[self.network if latent else "hred"]
         wide = defaults.meaning_hidden if preset == "paper" else EMOTION_HIDDEN
         return HeadOrder(
             emotion=teachers.get("emotion"),

@@ -98,7 +98,7 @@ class PretrainVhred(ConversationOptions):
             kl_steps=sizes.kl_steps if self.kl_steps is None else self.kl_steps,
             weight_scale=sizes.weight_scale,
             exclude=tuple(exclude),
-            heads=self.heads(self.preset, self.cell, teachers),
+            heads=self.heads(self.preset, self.cell, latent, teachers),
             training=TrainConfig(
                 epochs=windows.rounds,
                 patience=self.patience,

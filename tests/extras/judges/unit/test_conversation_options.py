@@ -39,6 +39,14 @@ def test_a_network_has_the_published_sizes_weights_and_drops(
     assert type(order).read(_as_json(order)) == order
 
 
+def test_a_vhred_without_latent_variables_is_weighted_as_the_hred_that_it_is() -> None:
+    hred, bare = (
+        PretrainVhred(logs=("chat",), preset="paper", **settings).order(threads=1, exclude=(), teachers=TAUGHT)
+        for settings in ({"network": "hred"}, {"latent": "none"})
+    )
+    assert hred == bare
+
+
 def _as_json(order: object) -> dict[str, object]:
     written: dict[str, object] = json.loads(json.dumps(asdict(order)))  # type: ignore[call-overload]
     return written
