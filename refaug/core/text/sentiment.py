@@ -15,7 +15,7 @@ from refaug.core.text.tokenizer_base import WordTokenizer
 
 _LEAST_ASCII: Final = 0.8  # of the letters of English texts
 _MOST_WORDS: Final = 1_000_000  # of a lexicon
-_MOST_BYTES: Final = 64 << 20
+_MOST_BYTES: Final = 64 << 20  # of a lexicon
 _DIGITS: Final = 12  # of hashes in names
 _STEEP: Final = 15.0  # how soon the score of a lexicon nears its ends, as in VADER
 
@@ -108,11 +108,16 @@ class LexiconSentiment:
         return [token.lower() for token in self._tokenize(text) if any(map(str.isalnum, token))]
 
 
-def _read_lexicon(path: Path) -> Mapping[str, float]:
+def require_lexicon(path: Path, second: str) -> None:
+    """Raise BadInput where there is no such file, or one too large to read; `second` is what stands after a word."""
     if not path.is_file():
-        raise BadInput(f"there is no lexicon {path.name}", remedy="a file with a word, a tab and a number a line")
+        raise BadInput(f"there is no lexicon {path.name}", remedy=f"a file with a word, a tab and a {second} a line")
     if path.stat().st_size > _MOST_BYTES:
         raise BadInput(f"{path.name} has more than {_MOST_BYTES >> 20} MiB", remedy="a lexicon of words")
+
+
+def _read_lexicon(path: Path) -> Mapping[str, float]:
+    require_lexicon(path, "number")
     scores = dict[str, float]()
     try:
         lines = path.read_text("utf-8").splitlines()

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from refaug.core.errors import BadInput, Usage
 from refaug.core.files import sha256_of
-from refaug.core.text.sentiment import LexiconSentiment, SentimentReader, VaderSentiment
+from refaug.core.text.sentiment import LexiconSentiment, SentimentReader, VaderSentiment, require_lexicon
 from refaug.core.text.tokenizer_base import WordTokenizer
 from refaug.core.vectors.encoders import Encoder, open_encoder
 from refaug.rater.adem.teachers.teacher import Targets, Teacher
@@ -30,6 +30,7 @@ SMOOTHING: Final = 0.1  # that each class has beside the weights of its words
 _DIGITS: Final = 12  # of hashes in names
 _FEWEST: Final = 2  # classes
 _MOST: Final = 1_000  # classes of a lexicon
+_MOST_WEIGHTS: Final = 10_000_000  # of all words for all classes, which are in memory
 
 
 def open_emotion(spec: str, texts: Sequence[str] = ()) -> Teacher:
@@ -87,6 +88,11 @@ class WordEmotions:
             raise BadInput(
                 f"{path.name} has {len(self.classes):,} classes", remedy=f"{_FEWEST} to {_MOST:,}, each with a word"
             )
+        if len(weights) * len(self.classes) > _MOST_WEIGHTS:
+            raise BadInput(
+                f"{path.name} has {len(weights):,} words and {len(self.classes):,} classes",
+                remedy=f"at most {_MOST_WEIGHTS:,} weights, one of each word for each class",
+            )
         self.size = len(self.classes)
         self._weights: Mapping[str, Floats] = {
             word: np.array([of_word[kind] for kind in self.classes], np.float64) for word, of_word in weights.items()
@@ -142,12 +148,8 @@ def _normalised(weights: Sequence[Sequence[float]] | Floats, size: int) -> Targe
 
 def _of_lexicon(path: Path) -> Teacher:
     """Return the teacher of a lexicon: its second column has numbers, or names of classes."""
-    try:
-        first = next(_fields(path), None)
-    except OSError as error:
-        raise BadInput(
-            f"there is no lexicon {path.name}", remedy="a file with a word, a tab and a class a line"
-        ) from error
+    require_lexicon(path, "class")
+    first = next(_fields(path), None)
     if first is not None and len(first[1]) > 1 and _weight(first[1][1]) is not None:
         return ReaderTeacher(LexiconSentiment(path))
     return WordEmotions(path)

@@ -10,6 +10,7 @@ from encoders import SPECIAL, WORDS, TinyEncoder, write_bag_of_words
 from refusals import refusing
 
 from refaug.core.errors import BadInput, Usage
+from refaug.rater.adem.teachers import emotion
 from refaug.rater.adem.teachers.emotion import open_emotion
 
 CLASSES = "# words\nHappy\tjoy\ngrim\tfear\t0.5\ngrim\tsadness\t1\ncalm\tfear\t0\n"
@@ -99,6 +100,19 @@ def test_a_lexicon_that_is_gone_or_no_text_is_refused(tmp_path: Path) -> None:
     (tmp_path / "latin.tsv").write_bytes(b"gl\xfcck\tjoy\n")
     with refusing(BadInput, "latin.tsv"):
         open_emotion(f"lexicon:{tmp_path / 'latin.tsv'}")
+
+
+def test_a_lexicon_too_large_for_memory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = write(tmp_path, CLASSES)
+    monkeypatch.setattr(emotion, "_MOST_WEIGHTS", 5)
+    with refusing(BadInput, "2 words", "3 classes"):
+        open_emotion(spec)
+    with (tmp_path / "lexicon.tsv").open("ab") as file:
+        file.truncate((64 << 20) + 1)
+    with refusing(BadInput, "64 MiB"):
+        open_emotion(spec)
+    with refusing(BadInput, "zero"):  # no file, and without an end
+        open_emotion("lexicon:/dev/zero")
 
 
 @pytest.mark.parametrize("lines", [CLASSES, "gut\t2\nschlecht\t-1\n"])
