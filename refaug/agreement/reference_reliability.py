@@ -201,14 +201,20 @@ def set_figures(item: str, texts: Sequence[str], scores: Floats) -> ReferenceSet
     support = margin = separation = float("nan")
     if np.isfinite(scores).any():
         own, others = scores[:, :1], scores[:, 1:]
-        support = float(np.nanmean(own))
-        margin = support - float(np.nanmean(others))
+        support = _mean(own)
+        margin = support - _mean(others)
         is_both = np.isfinite(own) & np.isfinite(others)
         wins = (own > others) + 0.5 * (own == others)
         separation = float(wins[is_both].mean()) if is_both.any() else float("nan")
     return ReferenceSetFigures(
         item=item, references=len(texts), support=support, margin=margin, separation=separation, words=words
     )
+
+
+def _mean(values: Floats) -> float:
+    """Return the mean of the finite values; NaN where there is none."""
+    finite = values[np.isfinite(values)]
+    return float(finite.mean()) if len(finite) else float("nan")
 
 
 # ── With ratings ──────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -68,6 +68,15 @@ def test_separation_counts_the_pairs_that_are_in_order_and_halves_ties() -> None
     assert (figures.references, figures.words) == (5, pytest.approx(7 / 5))
 
 
+def test_without_a_score_of_its_own_or_of_others_a_set_has_no_such_figure() -> None:
+    nothing, one = float("nan"), 1.0
+    unscored = set_figures("a", ["x", "y"], np.array([[nothing, one], [nothing, 3.0]]))
+    alone = set_figures("a", ["x", "y"], np.array([[one, nothing], [3.0, nothing]]))
+    assert np.isnan([unscored.support, unscored.margin, unscored.separation, alone.margin, alone.separation]).all()
+    assert alone.support == 2.0
+    assert set_figures("a", ["x", "y"], np.array([[one], [3.0]])).support == 2.0
+
+
 def test_a_measured_figure_is_the_correlation_over_the_replies_to_the_item() -> None:
     items = drawn_items(24)
     metric = build("chrf")
