@@ -20,7 +20,7 @@ from refaug.extras.judges.language_models.pointwise import PointwiseJudge, sampl
 from refaug.extras.judges.language_models.rubric import find_rubric
 from refaug.extras.judges.metrics.adem import FittedReplies, ReplyToJudge
 from refaug.extras.judges.metrics.judged_replies import JudgedReplies
-from refaug.extras.judges.metrics.likelihood import Context, LikelyReplies
+from refaug.extras.judges.metrics.likelihood import Context, LikelyReplies, PieceLikelihoods
 from refaug.extras.judges.passports.validity import PassportCheck
 from refaug.metrics.base import Floats, Metric
 from refaug.rater.adem.scorer.adem import Adem
@@ -108,7 +108,7 @@ class ReplyLikelihoods:
                 remedy="name one that was pre-trained: refaug artefacts list vhred",
             )
         self._vhred = vhred
-        self._logs = dict[tuple[Context, str], Floats]()
+        self._logs = dict[tuple[Context, str], PieceLikelihoods]()
         self._coverage = Coverage()
 
     @property
@@ -116,14 +116,14 @@ class ReplyLikelihoods:
         """The name, version and content of the VHRED."""
         return self._vhred.spec
 
-    def log_likelihoods(self, replies: Sequence[tuple[Context, str]]) -> list[Floats]:
-        """Return log p of each piece of each reply, and of its end, in nats."""
+    def log_likelihoods(self, replies: Sequence[tuple[Context, str]]) -> list[PieceLikelihoods]:
+        """Return those of the pieces of each reply, and of its end."""
         new = [reply for reply in dict.fromkeys(replies) if reply not in self._logs]
         if new:
             texts = dict.fromkeys(text for context, reply in new for text in (*context, reply))
             self._coverage += self._vhred.coverage(list(texts))
             logs = self._vhred.log_likelihoods([context for context, _ in new], [reply for _, reply in new])
-            self._logs |= zip(new, logs, strict=True)
+            self._logs |= zip(new, map(PieceLikelihoods.of, logs), strict=True)
         return [self._logs[reply] for reply in replies]
 
     def remarks(self) -> tuple[str, ...]:

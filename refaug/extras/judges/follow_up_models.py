@@ -17,7 +17,8 @@ from refaug.core.errors import BadInput
 from refaug.core.progress import Progress, Silent
 from refaug.extras.judges.bindings import ReplyLikelihoods, asking_of, with_judge, with_likelihoods
 from refaug.extras.judges.language_models.asking import Asking
-from refaug.extras.judges.metrics.followups import Context, FollowedReplies, find_follow_ups
+from refaug.extras.judges.metrics.followups import FollowedReplies, find_follow_ups
+from refaug.extras.judges.metrics.likelihood import Context, PieceLikelihoods
 from refaug.metrics.base import Floats, Metric
 from refaug.metrics.models.model_kinds import ModelKind
 from refaug.scoring.metric_setup.model_registry import ModelRegistry
@@ -37,15 +38,15 @@ class EndpointLikelihoods:
         """The name of the endpoint with the hash of its file."""
         return self._asking.endpoint.spec
 
-    def log_likelihoods(self, replies: Sequence[tuple[Context, str]]) -> list[Floats]:
-        """Return log p of each token of each text after its turns, in nats; none where there was no usable answer."""
+    def log_likelihoods(self, replies: Sequence[tuple[Context, str]]) -> list[PieceLikelihoods]:
+        """Return those of the tokens of each text after its turns; of none where there was no usable answer."""
         requests = [_request((*context, text)) for context, text in replies]
         outcomes = dict(zip(requests, self._asking.ask(requests), strict=True))
-        logs = list[Floats]()
+        logs = list[PieceLikelihoods]()
         for request, (_, text) in zip(requests, replies, strict=True):
             answer = outcomes[request]
             if isinstance(answer, Fault):
-                logs.append(np.empty(0))
+                logs.append(PieceLikelihoods.of(np.empty(0)))
                 continue
             if not answer.tokens:
                 raise BadInput(
@@ -53,7 +54,7 @@ class EndpointLikelihoods:
                     "log-probabilities",
                     remedy="a server that gives log p of a prompt with echo and logprobs, as vLLM does",
                 )
-            logs.append(logs_of_last(answer.tokens, text))
+            logs.append(PieceLikelihoods.of(logs_of_last(answer.tokens, text)))
         return logs
 
     def remarks(self) -> tuple[str, ...]:

@@ -20,11 +20,10 @@ from typing import Any, Final, Protocol, Self
 import numpy as np
 
 from refaug.core.errors import BadInput, NotFound, Usage
+from refaug.extras.judges.metrics.likelihood import LEAST_OF_A_PIECE, Context, PieceLikelihoods
 from refaug.metrics.base import NO_UTTERANCE, Floats, Problem, References
 from refaug.metrics.models.model_scores import ModelScores
 
-Context = tuple[str, ...]
-LEAST_OF_A_PIECE: Final = -20.0  # nats
 DEFAULT: Final = "default"
 _FOR: Final = (
     "That is a good point, tell me more about it.",
@@ -119,8 +118,8 @@ class FollowUpModel(Protocol):
     def spec(self) -> str:
         """The name and content of the model, for signatures."""
 
-    def log_likelihoods(self, replies: Sequence[tuple[Context, str]]) -> list[Floats]:
-        """Return log p of each piece of each text after its context; an empty array where there is none."""
+    def log_likelihoods(self, replies: Sequence[tuple[Context, str]]) -> list[PieceLikelihoods]:
+        """Return those of the pieces of each text after its context; of no pieces where there is none."""
 
     def remarks(self) -> tuple[str, ...]:
         """Return warnings of what changes the meaning of the likelihoods so far."""
@@ -146,6 +145,12 @@ class FollowedReplies(ModelScores[FollowUpModel]):
         bound = self.bound(model, {"lm": model.spec, "followups": follow_ups.spec})
         bound._follow_ups = follow_ups  # noqa: SLF001
         return bound
+
+    @property
+    def questions(self) -> int:
+        """The follow-ups that the model is asked about after each reply."""
+        said = self._follow_ups or find_follow_ups(self.settings["followups"])
+        return len(said.texts)
 
     def cost(self, replies: Floats, references: Floats) -> Floats:
         """Return an upper bound of the units of work of each reply: each follow-up is read after it."""
@@ -175,11 +180,9 @@ class FollowedReplies(ModelScores[FollowUpModel]):
         return NO_LIKELIHOOD
 
 
-def score_of(logs_for: Sequence[Floats], logs_against: Sequence[Floats]) -> float:
-    """Return the score, from log p of each piece of the follow-ups; NaN where one has none."""
-    if not all(map(len, (*logs_for, *logs_against))):
+def score_of(logs_for: Sequence[PieceLikelihoods], logs_against: Sequence[PieceLikelihoods]) -> float:
+    """Return the score, from the likelihoods of the follow-ups; NaN where one has no pieces."""
+    if not all(logs.pieces for logs in (*logs_for, *logs_against)):
         return float("nan")
-    of_for, of_against = (
-        np.mean([np.maximum(logs, LEAST_OF_A_PIECE).mean() for logs in side]) for side in (logs_for, logs_against)
-    )
+    of_for, of_against = (np.mean([logs.mean for logs in side]) for side in (logs_for, logs_against))
     return float(of_for - of_against)

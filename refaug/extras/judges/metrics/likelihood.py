@@ -16,7 +16,7 @@ the least score of its kind.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Protocol, Self
+from typing import Any, Final, NamedTuple, Protocol, Self
 
 import numpy as np
 
@@ -38,6 +38,25 @@ _MOST_TURNS: Final = 64  # a model reads the last ones, as many as it was traine
 Context = tuple[str, ...]
 
 
+class PieceLikelihoods(NamedTuple):
+    """What scores use of log p of the pieces of a text, none of which counts less than −20; without pieces, nothing."""
+
+    pieces: int
+    total: float
+    least: float
+
+    @classmethod
+    def of(cls, logs: Floats) -> Self:
+        """Return them for log p of each piece, in nats."""
+        counted = np.maximum(logs, LEAST_OF_A_PIECE)
+        return cls(len(counted), float(counted.sum()), float(counted.min(initial=0.0)))
+
+    @property
+    def mean(self) -> float:
+        """The mean over the pieces."""
+        return self.total / self.pieces
+
+
 class LikelihoodModel(Protocol):
     """A source of likelihoods; the service implements it with a VHRED."""
 
@@ -45,8 +64,8 @@ class LikelihoodModel(Protocol):
     def spec(self) -> str:
         """The name, version and content of the model, for signatures."""
 
-    def log_likelihoods(self, replies: Sequence[tuple[Context, str]]) -> list[Floats]:
-        """Return log p of each piece of each reply, and of its end, in nats; an empty context is none."""
+    def log_likelihoods(self, replies: Sequence[tuple[Context, str]]) -> list[PieceLikelihoods]:
+        """Return those of the pieces of each reply, and of its end; an empty context is none."""
 
     def remarks(self) -> tuple[str, ...]:
         """Return warnings of what changes the meaning of the likelihoods so far."""
@@ -85,13 +104,12 @@ class LikelyReplies(ModelScores[LikelihoodModel]):
         return np.array([score_of(self.kind, *logs) for logs in zip(given, alone, strict=True)], np.float64)
 
 
-def score_of(kind: str, given: Floats, alone: Floats) -> float:
-    """Return the score of a kind, from log p of each piece given the context and without it."""
-    given, alone = np.maximum(given, LEAST_OF_A_PIECE), np.maximum(alone, LEAST_OF_A_PIECE)
+def score_of(kind: str, given: PieceLikelihoods, alone: PieceLikelihoods) -> float:
+    """Return the score of a kind, from the likelihoods given the context and without it."""
     if kind == "worst":
-        return float(given.min())
+        return given.least
     if kind == "pmi-token":
-        return float(given.mean() - alone.mean())
+        return given.mean - alone.mean
     if kind == "pmi":
-        return float(np.clip(given.sum() - alone.sum(), -MOST_INFORMATION, MOST_INFORMATION))
-    return float(given.mean())
+        return float(np.clip(given.total - alone.total, -MOST_INFORMATION, MOST_INFORMATION))
+    return given.mean

@@ -18,7 +18,7 @@ from vhreds import SENTENCES
 from refaug.cli.main import main
 from refaug.core.home import Settings
 from refaug.core.progress import Silent
-from refaug.extras.judges.metrics.likelihood import score_of
+from refaug.extras.judges.metrics.likelihood import PieceLikelihoods, score_of
 from refaug.logs.ingest.ingest import ingest
 from refaug.logs.ingest.order import IngestOrder
 from refaug.scoring.home.torch_networks import open_vhred
@@ -154,7 +154,7 @@ def expected(home: Path, kind: str) -> list[float]:
     for line in ITEMS:
         given = vhred.log_likelihoods([() if kind == "unconditional" else line["turns"]], [line["replies"]["a"]])[0]
         alone = vhred.log_likelihoods([()], [line["replies"]["a"]])[0]
-        scores.append(score_of(kind, given, alone))
+        scores.append(score_of(kind, *map(PieceLikelihoods.of, (given, alone))))
     return scores
 
 

@@ -18,13 +18,13 @@ from refaug.extras.judges.bindings import ReplyLikelihoods
 from refaug.extras.judges.follow_up_models import logs_of_last
 from refaug.extras.judges.metrics.followups import (
     DEFAULT,
-    Context,
     FollowedReplies,
     FollowUps,
     find_follow_ups,
     score_of,
 )
-from refaug.metrics.base import Floats, Level, Metric, References
+from refaug.extras.judges.metrics.likelihood import Context, PieceLikelihoods
+from refaug.metrics.base import Level, Metric, References
 from refaug.metrics.catalogue import METRICS
 from refaug.metrics.signature import Signature
 from refaug.metrics.specification import build
@@ -35,6 +35,10 @@ SEPARATOR = FollowedReplies.turn_separator
 SAID = FollowUps(name="two", texts_for=("so good", "yes"), texts_against=("no way",))
 
 
+def likelihoods(*logs: float) -> PieceLikelihoods:
+    return PieceLikelihoods.of(np.array(logs))
+
+
 class WordModel:
     """Every word has log p of minus its length, half of that where the reply has it; the end is certain."""
 
@@ -43,10 +47,10 @@ class WordModel:
     def __init__(self) -> None:
         self.shown = list[tuple[Context, str]]()
 
-    def log_likelihoods(self, replies: Sequence[tuple[Context, str]]) -> list[Floats]:
+    def log_likelihoods(self, replies: Sequence[tuple[Context, str]]) -> list[PieceLikelihoods]:
         self.shown += replies
         return [
-            np.array([-len(word) / (2 if word in context[-1].split() else 1) for word in text.split()] + [0.0])
+            likelihoods(*(-len(word) / (2 if word in context[-1].split() else 1) for word in text.split()), 0.0)
             for context, text in replies
         ]
 
@@ -67,10 +71,10 @@ def bound() -> tuple[FollowedReplies, WordModel]:
 
 
 def test_a_score_is_the_mean_of_those_for_the_reply_less_the_mean_of_those_against_it() -> None:
-    sides = [np.array([-1.0, -3.0]), np.array([-5.0])], [np.array([-2.0, -4.0, -6.0])]
+    sides = [likelihoods(-1.0, -3.0), likelihoods(-5.0)], [likelihoods(-2.0, -4.0, -6.0)]
     assert score_of(*sides) == pytest.approx((-2 - 5) / 2 + 4)
-    assert score_of([np.array([-900.0, 0.0])], [np.array([-1.0])]) == pytest.approx(-10 + 1)
-    assert np.isnan(score_of([np.empty(0)], [np.array([-1.0])]))
+    assert score_of([likelihoods(-900.0, 0.0)], [likelihoods(-1.0)]) == pytest.approx(-10 + 1)
+    assert np.isnan(score_of([likelihoods()], [likelihoods(-1.0)]))
 
 
 def test_a_reply_that_makes_its_follow_ups_likelier_scores_higher() -> None:
@@ -147,6 +151,15 @@ def test_a_vhred_reads_the_reply_as_the_last_turn(tmp_path: Path) -> None:
     expected = [plain.log_likelihoods(encode([text])[0], condition).mean() for text in said.texts]
     found = scores(metric, ["they all see the red boat"], "i want green tea")
     assert found == pytest.approx([expected[0] - expected[1]], abs=1e-4)
+
+
+def test_of_each_text_only_the_numbers_of_its_scores_stay_in_memory(tmp_path: Path) -> None:
+    vhred = tiny_vhred(tmp_path, turns=3)
+    source, asked = ReplyLikelihoods(vhred), [(("i want green tea",), text) for text in ("we buy the old map", "you")]
+    logs = vhred.log_likelihoods([context for context, _ in asked], [text for _, text in asked])
+    found = source.log_likelihoods(asked)
+    assert [tuple(each) for each in found] == [(len(each), float(each.sum()), float(each.min())) for each in logs]
+    assert source.log_likelihoods(asked[::-1]) == found[::-1]  # to the last bit, whatever batch each is in
 
 
 # ── Endpoints ─────────────────────────────────────────────────────────────────────────────────────────────────────────

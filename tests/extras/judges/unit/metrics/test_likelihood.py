@@ -9,13 +9,18 @@ import pytest
 from refusals import refusing
 
 from refaug.core.errors import Usage
-from refaug.extras.judges.metrics.likelihood import LEAST, Context, LikelyReplies, score_of
+from refaug.extras.judges.metrics.likelihood import LEAST, Context, LikelyReplies, PieceLikelihoods, score_of
 from refaug.metrics.base import Level, References
 from refaug.metrics.catalogue import METRICS
 from refaug.metrics.signature import Signature
 from refaug.metrics.specification import Specification, build
 
-GIVEN, ALONE = np.array([-1.0, -4.0, -0.5]), np.array([-2.0, -5.0, -1.5])
+
+def likelihoods(*logs: float) -> PieceLikelihoods:
+    return PieceLikelihoods.of(np.array(logs))
+
+
+GIVEN, ALONE = likelihoods(-1.0, -4.0, -0.5), likelihoods(-2.0, -5.0, -1.5)
 SEPARATOR = LikelyReplies.turn_separator
 
 
@@ -27,11 +32,11 @@ class WordModel:
     def __init__(self) -> None:
         self.shown = list[tuple[Context, str]]()
 
-    def log_likelihoods(self, replies: Sequence[tuple[Context, str]]) -> list[np.ndarray]:
+    def log_likelihoods(self, replies: Sequence[tuple[Context, str]]) -> list[PieceLikelihoods]:
         self.shown += replies
         return [
-            np.array(
-                [-len(word) / (2 if context and word in context[-1].split() else 1) for word in reply.split()] + [0]
+            likelihoods(
+                *(-len(word) / (2 if context and word in context[-1].split() else 1) for word in reply.split()), 0.0
             )
             for context, reply in replies
         ]
@@ -70,9 +75,9 @@ def test_a_score_is_what_its_kind_says(kind: str, expected: float) -> None:
 
 
 def test_no_piece_counts_less_than_the_least_and_pmi_is_bounded() -> None:
-    assert score_of("worst", np.array([-900.0, -1.0]), GIVEN) == -20
-    assert score_of("conditional", np.array([-900.0, 0.0]), GIVEN) == -10
-    assert score_of("pmi", np.zeros(30), np.full(30, -15.0)) == 100
+    assert score_of("worst", likelihoods(-900.0, -1.0), GIVEN) == -20
+    assert score_of("conditional", likelihoods(-900.0, 0.0), GIVEN) == -10
+    assert score_of("pmi", likelihoods(*[0.0] * 30), likelihoods(*[-15.0] * 30)) == 100
 
 
 def test_contexts_raise_what_they_share_words_with() -> None:
