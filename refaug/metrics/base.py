@@ -139,6 +139,11 @@ class Metric(ABC):
         """Return an upper bound of the units of work of preparing each item's references (refaug.metrics.costs)."""
         return self.info.cost.reading(references)
 
+    @property
+    def questions(self) -> int:
+        """How often a judge is asked about each reply, where one is, apart from further samples of its answers."""
+        return 1
+
     def cost(self, replies: Floats, references: Floats) -> Floats:
         """Return an upper bound of the units of work of each reply beside prepared references, from lengths alone."""
         return self.info.cost.units(replies, references)

@@ -11,6 +11,8 @@ from refaug.core.home import Settings
 from refaug.metrics.base import Floats
 from refaug.metrics.catalogue import cost_of, find_info
 from refaug.metrics.costs import UNITS_PER_S
+from refaug.metrics.models.model_kinds import ModelKind
+from refaug.metrics.specification import build
 from refaug.operations.scoring_options import ScoringOptions
 from refaug.scoring.metric_setup.model_registry import JudgeLimits
 from refaug.scoring.settings import Resampling
@@ -53,12 +55,20 @@ def require_returned(options: ScoringOptions, form: str) -> None:
         raise Usage(f'"{name}" with "return": "{form}"', remedy="leave one of the two out")
 
 
-def require_few_judged(replies: int, serve: ServeSettings) -> None:
-    """Raise TooLarge where a judge would be asked about more replies than one request may have."""
-    if replies > serve.judge_replies:
+def questions_a_reply(specifications: Sequence[str]) -> int:
+    """Return how often a judge is asked about each reply, at most: by some metrics, about each of their follow-ups."""
+    infos = {text: find_info(text.partition(":")[0].strip()) for text in specifications}
+    judging = [text for text, info in infos.items() if info is not None and info.asks(ModelKind.JUDGE)]
+    return max((build(text).questions for text in judging), default=1)
+
+
+def require_few_judged(questions: int, serve: ServeSettings) -> None:
+    """Raise TooLarge where a judge would be asked about more replies, with follow-ups, than one request may have."""
+    if questions > serve.judge_replies:
         raise TooLarge(
-            f"{replies:,} replies are more than the {serve.judge_replies:,} that a judge is asked about in one request",
-            remedy="send fewer at a time, or score them with the command: refaug score ITEMS -m judge:model=NAME",
+            f"{questions:,} replies and follow-ups are more than the {serve.judge_replies:,} that a judge is asked "
+            "about in one request",
+            remedy="send fewer at a time, or score them with the command: refaug score ITEMS -m METRIC",
         )
 
 

@@ -54,6 +54,7 @@ class ScoreRequest:
         self.progress = DeadlineProgress(deadline)
         self.specifications: Sequence[str] = ()  # empty: the default for the items
         self.metrics: Sequence[metric_requests.MetricRequest] = ()  # what the metrics that are named ask for
+        self.questions = 1  # to a judge, about each reply
         self.finds = False  # whether further references are found
         self.listed: ListedItems = ()
         self.items: Sequence[Item] = ()
@@ -74,7 +75,7 @@ class ScoreRequest:
         self.items = good_items(self.listed)
         replies = sum(len(item.replies) for item in self.items)
         if self._ask(ModelKind.JUDGE):
-            scoring_limits.require_few_judged(replies, self.state.serve)
+            scoring_limits.require_few_judged(replies * self.questions, self.state.serve)
         count_items(request, len(self.body.items))
         with faults_named(self.listed, unknown):
             # 2. Lease the versions: they stay the same, and open, until the items are scored.
@@ -114,6 +115,7 @@ class ScoreRequest:
             self.specifications = preset.specifications(self.specifications)
         if not serve.judge_hosts:
             metric_requests.refuse_judge(self.metrics)
+        self.questions = scoring_limits.questions_a_reply(self.specifications)
         metric_requests.require_models(self.metrics, rater="", index="" if self.finds else None)
         if options.rater is not None and not self.needs_rater:
             raise Usage("nothing is to be rated", remedy="leave it out, or ask for rated weights", field="rater")

@@ -98,7 +98,8 @@ class SetScoring:
         scoring_limits.require_returned(options, self.body.return_)
         self._require_within(serve)
         if any(want.asks(ModelKind.JUDGE) for want in wants):
-            scoring_limits.require_few_judged(self.replies, serve)
+            questions = scoring_limits.questions_a_reply(self.metrics)
+            scoring_limits.require_few_judged(self.replies * questions, serve)
 
     def _require_within(self, serve: ServeSettings) -> None:
         """Raise for too many replies, or too long ones."""

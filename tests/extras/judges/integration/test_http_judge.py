@@ -127,6 +127,17 @@ def test_too_many_replies_are_refused_before_any_is_asked_about(tmp_path: Path) 
         assert fake.received == []
 
 
+@pytest.mark.parametrize(("follow_ups", "status", "count"), [("default", 413, 0), ("own.txt", 422, 8)])
+def test_each_follow_up_is_counted(tmp_path: Path, follow_ups: str, status: int, count: int) -> None:
+    (tmp_path / "own.txt").write_text("+ Go on!\n- What?\n")
+    named = follow_ups if follow_ups == "default" else str(tmp_path / follow_ups)
+    refused, limits = Sent(status=400, body={"error": "no echo"}), {"judge_replies": 31, "sources": str(tmp_path)}
+    with judged(tmp_path, lambda _: refused, **limits) as (fake, web):  # 4 replies with 8 follow-ups are 32 questions
+        question = {"items": ITEMS, "metrics": [f"followup-endpoint:lm=local,followups={named}"]}
+        assert web.post("/v1/scores", json=question).status_code == status
+        assert len(fake.received) == count
+
+
 def test_at_the_deadline_answers_so_far_are_kept(tmp_path: Path) -> None:
     hanging = {"d2"}
 
