@@ -67,6 +67,7 @@ class StoredNetwork(Generic[AnyConfig]):
             "usual": self.coverage,
             "spec": spec,
             "threads": threads,
+            "negatives": self.details.get("examples", {}).get("negatives", ""),
         }
 
 

@@ -83,6 +83,7 @@ class OpenedFacts(TypedDict, total=False):
     usual: Coverage | None  # of the texts it was trained on
     spec: str
     threads: int
+    negatives: str  # kind of the wrong replies that it learned to tell from true ones; empty: it is not known
 
 
 class Rater(ABC):
@@ -100,6 +101,7 @@ class Rater(ABC):
         self.temperature, self.spec = facts.get("temperature", 1.0), facts.get("spec", "")
         self.languages, self._usual = tuple(facts.get("languages", ())), facts.get("usual") or Coverage()
         self._threads, self._lock = facts.get("threads", 1), Lock()
+        self.negatives = facts.get("negatives", "")
 
     def rate(
         self,

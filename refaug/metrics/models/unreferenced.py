@@ -19,11 +19,14 @@ from typing import Any, Final, Protocol, Self
 
 import numpy as np
 
+from refaug.core.errors import BadInput
 from refaug.metrics.base import NO_UTTERANCE, Floats, Problem, References
 from refaug.metrics.metric_info import MetricInfo
 from refaug.metrics.models.model_scores import Judge, ModelScores, RatedReplies, ReplyToRate
 
 LEAST_OF_A_PIECE: Final = -20.0  # nats
+NEXT_UTTERANCE: Final = "next-utterance"
+_NOISE: Final = "noise"  # negatives: replies whose words were dropped, shuffled or repeated, too
 _WITHOUT_GOLD: Final = ("",)
 
 
@@ -78,6 +81,14 @@ class TruePairs(RatedReplies):
     def __init__(self, info: MetricInfo, settings: Mapping[str, str]) -> None:
         super(RatedReplies, self).__init__(info, settings)  # it has no choice of references
         self.turns = int(settings["turns"])
+
+    def require_negatives(self, negatives: str, rater: str) -> None:
+        """Raise BadInput for a rater that did not learn what the metric asks it."""
+        if self.info.name == NEXT_UTTERANCE and negatives != _NOISE:
+            raise BadInput(
+                f"{NEXT_UTTERANCE}: the rater {rater} learned from {negatives or 'unknown'} negatives, not {_NOISE}",
+                remedy=f"a rater of refaug train rater LOG --network cross --negatives {_NOISE}",
+            )
 
     def part_of(self, references: References) -> tuple[str, tuple[str, ...]] | Problem:
         """Return the turns before the replies, as one text, and no gold."""

@@ -30,7 +30,7 @@ from refaug.metrics.metric_info import Uses
 from refaug.metrics.models.model_kinds import ModelKind
 from refaug.metrics.models.model_scores import RatedReplies, RelevantReplies
 from refaug.metrics.models.ruber import Ranges, Ruber, part_values
-from refaug.metrics.models.unreferenced import MaskedModel, MaskedReplies
+from refaug.metrics.models.unreferenced import MaskedModel, MaskedReplies, TruePairs
 from refaug.metrics.parameters import Range
 from refaug.rater.language_coverage import Coverage
 from refaug.rater.rating import Rater
@@ -346,6 +346,8 @@ class _Networks:
     def judge_of(self, metric: RatedReplies) -> ReplyJudge:
         """Return the rater of a metric as metrics use it, one for all metrics that ask the same one."""
         rater = self.rater_of(metric)
+        if isinstance(metric, TruePairs):
+            metric.require_negatives(rater.negatives, rater.spec)
         return self._judges.setdefault(rater.spec, ReplyJudge(rater, self._check))
 
     def hidden_pieces_of(self, metric: MaskedReplies) -> MaskedModel:

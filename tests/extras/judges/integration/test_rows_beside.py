@@ -41,7 +41,7 @@ PAPERS = {
 
 @pytest.fixture(scope="module")
 def with_models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home with a VHRED, a cross rater that has seen noise and a rated set."""
+    """A home with a VHRED, a cross rater that has seen noise and one that has not, and a rated set."""
     folder = tmp_path_factory.mktemp("rows-beside")
     rng = np.random.default_rng(1)
     lines = [
@@ -54,6 +54,7 @@ def with_models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for command in (
         PRETRAIN,
         (*CROSS, "--name", "noise", "--negatives", "noise", "--embeddings", "random", "--threads", "1"),
+        (*CROSS, "--name", "plain", "--negatives", "random", "--embeddings", "random", "--threads", "1"),
     ):
         assert main(["--home", str(home), "--quiet", *command]) == 0, command
     items = [
@@ -131,6 +132,11 @@ def test_a_rater_without_hidden_pieces_and_a_model_that_is_gone_are_refused(read
         refused = ready("score", rated, "-m", metric)
         assert refused.code in (2, 3)
         assert named in refused.err
+    refused = ready("score", rated, "-m", "next-utterance:model=plain")
+    assert refused.code == 3
+    assert "random" in refused.err
+    assert "--negatives noise" in refused.err
+    assert ready("score", rated, "-m", "retrieval:model=plain", "--draws", "0").code == 0
 
 
 def test_items_that_need_references_are_listed_first(ready: Home) -> None:

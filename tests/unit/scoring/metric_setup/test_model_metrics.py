@@ -492,3 +492,24 @@ def test_a_score_does_not_depend_on_which_replies_are_scored_beside_it(home: Set
         assert Signature.of(again).full == Signature.of(metric).full
         (alone,) = evaluate([ITEMS[number]], [again], QUICK).scores[0].systems["a"].each_score()
         assert alone == pytest.approx(together[number], abs=1e-4)
+
+
+class Even(Rater):
+    """A rater that says nothing, as trained with some kind of wrong replies."""
+
+    def _batch_probabilities(self, triplets: Sequence[object], temperature: float) -> np.ndarray:
+        return np.full(len(triplets), 0.5)
+
+
+@pytest.mark.parametrize("negatives", ["noise", "random", ""])
+def test_next_utterances_are_judged_by_a_rater_that_learned_noise(
+    negatives: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rater, models = Even(spec="even@1#abc", negatives=negatives), ModelRegistry(Settings(home=tmp_path))
+    monkeypatch.setattr(ModelRegistry, "rater", lambda _models, _spec: rater)
+    with_parts([build("retrieval:model=even")], models)
+    if negatives == "noise":
+        with_parts([build("next-utterance:model=even")], models)
+    else:
+        with refusing(BadInput, "even@1#abc", negatives or "unknown", "--negatives noise"):
+            with_parts([build("next-utterance:model=even")], models)
