@@ -48,23 +48,10 @@ class PlainVhcr(PlainVhred):
             self.weights["conversation.dropped"][0] if end in dropped else each for end, each in enumerate(utterances)
         ]
         for utterance in heard:
-            context = self.step("encoder.turns", 0, np.concatenate([utterance, variable]), context)
+            context = self.step("encoder.turns", 0, np.concatenate([self.told(utterance), variable]), context)
             contexts.append(np.concatenate([context, variable]))
         return PlainStates(heard, contexts)
 
     def read(self, dialogue: Sequence[Pieces]) -> PlainStates:
         """The states with the variable at its mean."""
         return self.read_with(dialogue)
-
-    def head(self, name: str, context: Doubles) -> Doubles:
-        """What a head says after a context; its logits of emotion are never negative, unless the sizes say so."""
-        first, second = f"heads.{name}.0", f"heads.{name}.2"
-        hidden = np.maximum(self.weights[f"{first}.weight"] @ context + self.weights[f"{first}.bias"], 0)
-        said = self.weights[f"{second}.weight"] @ hidden + self.weights[f"{second}.bias"]
-        return np.asarray(np.maximum(said, 0) if name == "emotion" and self.config.is_emotion_positive else said)
-
-
-def softmax(logits: Doubles) -> Doubles:
-    """Probabilities of logits."""
-    likely = np.exp(logits - logits.max())
-    return np.asarray(likely / likely.sum())

@@ -66,9 +66,22 @@ class PlainVhred:
         """The states at the end that comes first, and after each turn."""
         context, utterances, contexts = np.zeros(self.config.context), self.utterances(dialogue), list[Doubles]()
         for utterance in utterances:
-            context = self.step("encoder.turns", 0, utterance, context)
+            context = self.step("encoder.turns", 0, self.told(utterance), context)
             contexts.append(context)
         return PlainStates(utterances, contexts)
+
+    def told(self, utterance: Doubles) -> Doubles:
+        """What the context hears of a turn: its vector, and behind it what heads predict where that is an input."""
+        if not self.config.are_heads_input:
+            return utterance
+        return np.concatenate([utterance, softmax(self.head("emotion", utterance)), self.head("meaning", utterance)])
+
+    def head(self, name: str, seen: Doubles) -> Doubles:
+        """What a head says; its logits of emotion are never negative, unless the sizes say so."""
+        first, second = f"heads.{name}.0", f"heads.{name}.2"
+        hidden = np.maximum(self.weights[f"{first}.weight"] @ seen + self.weights[f"{first}.bias"], 0)
+        said = self.weights[f"{second}.weight"] @ hidden + self.weights[f"{second}.bias"]
+        return np.asarray(np.maximum(said, 0) if name == "emotion" and self.config.is_emotion_positive else said)
 
     def utterances(self, dialogue: Sequence[Pieces]) -> list[Doubles]:
         """The vectors at the end that comes first, and after each turn."""
@@ -190,6 +203,12 @@ def plain_divergence(posterior: tuple[Doubles, Doubles], prior: tuple[Doubles, D
 def layer_normalised(numbers: Doubles) -> Doubles:
     """LN of one gate's units."""
     return np.asarray((numbers - numbers.mean()) / np.sqrt(numbers.var() + 1e-7))
+
+
+def softmax(logits: Doubles) -> Doubles:
+    """Probabilities of logits."""
+    likely = np.exp(logits - logits.max())
+    return np.asarray(likely / likely.sum())
 
 
 def logistic(numbers: Doubles) -> Doubles:

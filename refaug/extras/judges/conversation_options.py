@@ -25,7 +25,15 @@ class ConversationOptions(NetworkOptions):
 
     panel: ClassVar[Panel] = Panel(
         "Conversations and heads",
-        rare=("conversation", "drop_by", "emotion_weight", "meaning_weight", "emotion_hidden", "meaning_hidden"),
+        rare=(
+            "conversation",
+            "drop_by",
+            "emotion_weight",
+            "meaning_weight",
+            "emotion_hidden",
+            "meaning_hidden",
+            "heads_as",
+        ),
     )
 
     network: Annotated[
@@ -61,6 +69,10 @@ class ConversationOptions(NetworkOptions):
     emotion_logits: Annotated[
         Literal["positive", "any"], Doc("positive: after a ReLU, as in released code; any: without.")
     ] = "positive"
+    heads_as: Annotated[
+        Literal["loss", "input"],
+        Doc("loss: they shape the context; input: they predict from the turn, and the context is only told."),
+    ] = "loss"
     shuffled: Annotated[bool, Doc("Heads learn the targets of other turns, as a control.")] = False
 
     def conversation_size(self, preset: str, latent: int) -> int:
@@ -121,6 +133,7 @@ class ConversationOptions(NetworkOptions):
             meaning_hidden=self.meaning_hidden or wide,
             is_emotion_positive=self.emotion_logits == "positive",
             is_shuffled=self.shuffled,
+            are_input=self.heads_as == "input",
         )
 
     def _require_teachers(self, teachers: Mapping[str, TeacherChoice]) -> None:
@@ -132,5 +145,6 @@ class ConversationOptions(NetworkOptions):
             for name, value in settings.items() if head not in teachers else ():
                 if value is not None:
                     raise Usage(f"{name}={value} without a teacher of {head}", field=name)
-        if self.shuffled and not teachers:
-            raise Usage("shuffled targets without a teacher", remedy="--emotion or --meaning", field="shuffled")
+        for name, is_set in (("shuffled", self.shuffled), ("heads_as", self.heads_as == "input")):
+            if is_set and not teachers:
+                raise Usage(f"{name} without a teacher", remedy="--emotion or --meaning", field=name)

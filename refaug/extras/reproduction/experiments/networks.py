@@ -30,6 +30,7 @@ from refaug.extras.reproduction.networks.variants import (
     CONTROLS,
     EMOTION,
     HEAD_UNITS,
+    INPUT_ONLY,
     LOG,
     ROUNDS,
     SEEDS,
@@ -106,7 +107,7 @@ _PAIRS: Final = {
         (SIX[1], SIX[0]),
         (SIX[3], SIX[2]),
         (SIX[5], SIX[4]),
-        *((changed, SIX[2]) for changed in (*ABLATIONS, *CONTROLS)),
+        *((changed, SIX[2]) for changed in (*ABLATIONS, INPUT_ONLY, *CONTROLS)),
         *zip(ABLATIONS, CONTROLS, strict=True),
         (SIX[2], SIX[0]),
         (SIX[4], SIX[2]),
@@ -277,10 +278,13 @@ def _sections(compared: _Compared, columns: Sequence[str], claims: Mapping[str, 
         Section(
             title="What emotion and meaning add, and controls",
             text=(
-                f"The same of {ABLATED.upper()}. In the controls the emotions are those of other turns, or the "
-                "meanings are drawn numbers of the same spread: what they do is no effect of emotion or meaning.",
+                f"The same of {ABLATED.upper()}; input only: the context hears what heads predict of a turn, and their "
+                "losses do not shape it. In the controls the emotions are those of other turns, or the meanings are "
+                "drawn numbers of the same spread: what they do is no effect of emotion or meaning.",
             ),
-            tables=_tables(compared, (SIX[2], SIX[3], *ABLATIONS, *CONTROLS), columns, "Ablations and controls"),
+            tables=_tables(
+                compared, (SIX[2], SIX[3], *ABLATIONS, INPUT_ONLY, *CONTROLS), columns, "Ablations and controls"
+            ),
         ),
         Section(
             title="Differences",

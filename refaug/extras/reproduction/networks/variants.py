@@ -56,11 +56,12 @@ class Variant:
     network: Network
     heads: tuple[str, ...] = ()  # emotion, meaning
     control: Control = ""
+    are_input: bool = False  # the context is told what heads predict, and learns nothing by them
 
     @property
     def name(self) -> str:
         """The name in tables."""
-        heads = "EI" if len(self.heads) > 1 else "".join(self.heads)
+        heads = "input only" if self.are_input else "EI" if len(self.heads) > 1 else "".join(self.heads)
         return " ".join(part for part in (self.network.upper(), self.control, heads) if part)
 
 
@@ -68,11 +69,12 @@ _BOTH: Final = ("emotion", "meaning")
 SIX: Final = tuple(Variant(network=each, heads=heads) for each in ("hred", "vhred", "vhcr") for heads in ((), _BOTH))
 ABLATED: Final[Network] = "vhred"
 ABLATIONS: Final = tuple(Variant(network=ABLATED, heads=(head,)) for head in _BOTH)
+INPUT_ONLY: Final = Variant(network=ABLATED, heads=_BOTH, are_input=True)
 CONTROLS: Final = (
     Variant(network=ABLATED, heads=("emotion",), control="shuffled"),
     Variant(network=ABLATED, heads=("meaning",), control="drawn"),
 )
-VARIANTS: Final = (*SIX, *ABLATIONS, *CONTROLS)
+VARIANTS: Final = (*SIX, *ABLATIONS, INPUT_ONLY, *CONTROLS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,7 +109,8 @@ def is_trained(chain: Chain, variant: Variant, seed: int, plan: TrainingPlan = U
 
 
 def _name(chain: Chain, variant: Variant, seed: int) -> str:
-    parts = [chain.settings.preset, variant.network, variant.control, *variant.heads, str(seed)]
+    role = "input" if variant.are_input else ""
+    parts = [chain.settings.preset, variant.network, variant.control, role, *variant.heads, str(seed)]
     return chain.artefact_name("-".join(["proof", *(part for part in parts if part)]))
 
 
@@ -162,6 +165,7 @@ def _heads(chain: Chain, variant: Variant) -> HeadOrder:
         emotion_hidden=HEAD_UNITS,
         meaning_hidden=HEAD_UNITS,
         is_shuffled=variant.control == "shuffled",
+        are_input=variant.are_input,
     )
 
 

@@ -82,7 +82,7 @@ class BoundTerms(NamedTuple):
     divergences: Tensor  # (turns,), in nats; zeros without a latent variable
     right: Tensor  # (all steps,): whether the likeliest piece is the true one
     conversations: Tensor  # (windows,): divergences of the conversations' variable, in nats; zeros without it
-    contexts: Tensor  # (turns, context): before each turn
+    contexts: Tensor  # (turns, context): before each turn; where heads are an input, the vector of the turn before
     gaussians: tuple[LatentGaussians, LatentGaussians]  # of the turns, and of the conversations
 
     def cost(self, weight: float, windows: int, heads: Tensor | float = 0.0) -> Tensor:
@@ -116,6 +116,8 @@ def bound_terms(network: VhredNetwork, batch: WindowBatch, noise: Noise, device:
     losses = nn.functional.cross_entropy(_single(logits), targets, reduction="none")
     gaussians = LatentGaussians(prior, posterior), LatentGaussians(after and standard_like(after), after)
     right, of_network = logits.argmax(dim=1) == targets, context[:, : network.config.context]
+    if network.heads is not None:
+        of_network = network.heads.read_from(of_network, nn.functional.embedding(before, utterances))
     return BoundTerms(losses, _single(divergences), right, _single(conversations), of_network, gaussians)
 
 

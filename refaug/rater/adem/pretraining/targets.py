@@ -62,6 +62,7 @@ class HeadOrder:
     meaning_hidden: int = HEAD_DEFAULTS["vhred"].meaning_hidden
     is_emotion_positive: bool = True
     is_shuffled: bool = False  # a control: each turn has the targets of another one
+    are_input: bool = False  # they predict from the turn alone, and the context is told, without gradients
 
     def __post_init__(self) -> None:
         for name in _HEADS:
@@ -84,11 +85,14 @@ class HeadOrder:
     def of(self, config: VhredConfig, sizes: Mapping[str, int]) -> VhredConfig:
         """Return a network's sizes with its heads, for the sizes of the targets by head."""
         hidden = {f"{name}_hidden": getattr(self, f"{name}_hidden") for name in sizes}
-        return replace(config, **sizes, **hidden, is_emotion_positive=self.is_emotion_positive)  # type: ignore[arg-type]
+        settings = {"is_emotion_positive": self.is_emotion_positive, "are_heads_input": self.are_input}
+        return replace(config, **sizes, **hidden, **settings)  # type: ignore[arg-type]
 
     def inputs(self) -> dict[str, object]:
         """Return what determines a network: teachers by what decides their targets, not by where they lie."""
         settings = {name: setting for name, setting in vars(self).items() if name not in _HEADS}
+        if not self.are_input:
+            del settings["are_input"]
         return {**settings, **{name: getattr(self, name).id for name in self.names}} if self.names else {}
 
 

@@ -26,6 +26,7 @@ class ConversationSizes:
     is_emotion_positive: bool = True  # whether logits of emotion pass a ReLU, as in the released code
     meaning: int = 0  # numbers of the last turn's meaning that another head predicts
     meaning_hidden: int = 0
+    are_heads_input: bool = False  # whether the context is told what heads predict from each turn's vector alone
 
     def __post_init__(self) -> None:
         for name in ("conversation", "emotion", "emotion_hidden", "meaning", "meaning_hidden"):
@@ -35,6 +36,11 @@ class ConversationSizes:
         for head in ("emotion", "meaning"):
             if bool(getattr(self, head)) != bool(getattr(self, f"{head}_hidden")):
                 raise Usage(f"a vhred's {head} head has one size", remedy=f"give {head} and {head}_hidden, or neither")
+
+    @property
+    def predicted(self) -> int:
+        """The numbers that heads add to each turn's vector before the context hears it."""
+        return (self.emotion + self.meaning) * self.are_heads_input
 
     @property
     def has_heads(self) -> bool:

@@ -193,7 +193,7 @@ class HierarchicalEncoder(nn.Module):
         super().__init__()
         normalised = config.is_normalised
         self.pieces = GatedCell(config.embedding, config.utterance, cells=2, is_normalised=normalised)
-        inputs = 2 * config.utterance + config.conversation
+        inputs = 2 * config.utterance + config.predicted + config.conversation
         self.turns = GatedCell(inputs, config.context, is_normalised=normalised, has_overwrite=True)
 
     def utterances(self, batch: DialogueBatch, embedding: Tensor) -> Tensor:
@@ -210,8 +210,8 @@ class HierarchicalEncoder(nn.Module):
     def contexts(self, inputs: Tensor, first: Tensor | None = None) -> Tensor:
         """Return the context after each end, (dialogues, ends, context); nothing beyond an end changes one before.
 
-        Inputs are the vectors of turns, and in a VHCR behind them the conversation's variable; it gives `first`, the
-        states to begin with.
+        Inputs are the vectors of turns, behind them what heads predict if that is an input, and in a VHCR the
+        conversation's variable; it gives `first`, the states to begin with.
         """
         dialogues, ends = inputs.shape[:2]
         gates = self.turns.gates_of(inputs.transpose(0, 1).flatten(0, 1))

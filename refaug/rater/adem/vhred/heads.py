@@ -2,6 +2,9 @@
 
 Each is linear, ReLU, linear. The logits of emotion pass another ReLU, as in the released code, unless the sizes say
 otherwise. Their losses regularise the context; replies are decoded without them.
+
+Or they are an input alone ("input only"): they read the turn's vector instead, the context hears their predictions
+behind it, and no gradient passes them either way: their losses shape no other part of the network.
 """
 
 from __future__ import annotations
@@ -38,8 +41,10 @@ class InputHeads(nn.Module):
     def __init__(self, config: VhredConfig) -> None:
         super().__init__()
         self.is_emotion_positive = config.is_emotion_positive
-        self.emotion = _head(config.context, config.emotion_hidden, config.emotion)
-        self.meaning = _head(config.context, config.meaning_hidden, config.meaning)
+        self.are_input = config.are_heads_input
+        inputs = 2 * config.utterance if self.are_input else config.context
+        self.emotion = _head(inputs, config.emotion_hidden, config.emotion)
+        self.meaning = _head(inputs, config.meaning_hidden, config.meaning)
 
     def forward(self, contexts: Tensor) -> Predictions:
         """Return predictions from contexts (turns, context), in single precision at least."""
@@ -48,6 +53,20 @@ class InputHeads(nn.Module):
             if emotion is not None and self.is_emotion_positive:
                 emotion = torch.relu(emotion)
             return Predictions(emotion, None if self.meaning is None else self.meaning(contexts))
+
+    def inputs_with(self, utterances: Tensor) -> Tensor:
+        """Return turns' vectors, and behind them what heads predict where that is an input: probabilities, numbers."""
+        if not self.are_input:
+            return utterances
+        with torch.no_grad():
+            emotion, meaning = self(utterances)
+            predictions = [None if emotion is None else torch.softmax(emotion, dim=-1), meaning]
+        numbers = [prediction.to(utterances.dtype) for prediction in predictions if prediction is not None]
+        return torch.cat([utterances, *numbers], dim=-1)
+
+    def read_from(self, contexts: Tensor, utterances: Tensor) -> Tensor:
+        """Return what heads predict from: contexts, or vectors of turns, which they do not change."""
+        return utterances.detach() if self.are_input else contexts
 
     def losses(self, contexts: Tensor, targets: HeadTargets) -> tuple[Tensor, Tensor]:
         """Return the mean cross-entropy with the emotions, and the mean squared error of all numbers of meanings.

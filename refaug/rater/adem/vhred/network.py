@@ -141,13 +141,17 @@ class VhredNetwork(nn.Module):
         """
         utterances = self.encoder.utterances(batch, self.embedding)
         if self.conversation is None:
-            return DialogueStates(utterances, self.encoder.contexts(utterances), utterances)
+            return DialogueStates(utterances, self.encoder.contexts(self._with_predictions(utterances)), utterances)
         after = self.conversation.posterior(utterances, batch.end_counts)
         drawn, heard = draw(after), self.conversation.drop(utterances, dropped)
         beside = drawn[:, None].expand(-1, heard.shape[1], -1)
         first = self.conversation.first_states(drawn)
-        contexts = self.encoder.contexts(torch.cat([heard, beside], dim=-1), first)
+        contexts = self.encoder.contexts(torch.cat([self._with_predictions(heard), beside], dim=-1), first)
         return DialogueStates(utterances, torch.cat([contexts, beside], dim=-1), heard, after)
+
+    def _with_predictions(self, heard: Tensor) -> Tensor:
+        """Return vectors of turns with what heads predict of them, where the context hears it."""
+        return heard if self.heads is None else self.heads.inputs_with(heard)
 
     def condition(self, contexts: Tensor, utterances: Tensor, latent: Tensor | None) -> Tensor:
         """Return what turns are decoded from, (rows, condition); None is the mean of the Gaussian before the turn."""

@@ -65,13 +65,14 @@ def test_options_reach_the_order() -> None:
         meaning_hidden=9,
         emotion_logits="any",
         shuffled=True,
+        heads_as="input",
     )
     order = options.order(threads=1, exclude=(), teachers=TAUGHT)
     assert (order.model.conversation, order.model.turns) == (7, 4)
     assert (order.windows.sentence_drop, order.windows.drop_by) == (0.0, "place")
     assert order.heads.names == ("emotion", "meaning")
     assert (order.heads.meaning_weight, order.heads.meaning_hidden) == (0.0, 9)
-    assert (order.heads.is_emotion_positive, order.heads.is_shuffled) == (False, True)
+    assert (order.heads.is_emotion_positive, order.heads.is_shuffled, order.heads.are_input) == (False, True, True)
 
 
 @pytest.mark.parametrize(
@@ -79,6 +80,7 @@ def test_options_reach_the_order() -> None:
     [
         {"shuffled": True},
         {"emotion_logits": "any"},
+        {"heads_as": "input"},
         {"emotion_weight": 1.0},
         {"emotion_hidden": 8},
         {"meaning_weight": 1.0},

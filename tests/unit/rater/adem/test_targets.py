@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -156,6 +156,10 @@ def test_settings_of_a_network_without_parts_are_those_of_before_there_were_any(
     moved = HeadOrder(emotion=TeacherChoice(spec="elsewhere", id="e1"), meaning=ORDER.meaning)
     assert chosen_inputs(settings, moved) == taught
     assert HeadOrder(**asdict(ORDER)) == ORDER
+    assert "are_input" not in taught["heads"]
+    told = replace(ORDER, are_input=True)
+    assert chosen_inputs(settings, told)["heads"] == {**taught["heads"], "are_input": True}
+    assert told.of(VhredConfig(), {"emotion": 2, "meaning": 3}).predicted == 5
 
 
 def test_heads_that_nothing_can_teach_are_refused() -> None:

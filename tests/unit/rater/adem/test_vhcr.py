@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 from refusals import refusing
-from vhcrs import HEADS, PlainVhcr, softmax, tiny_vhcr_network
-from vhreds import SIZES, VOCABULARY, plain_divergence, tiny_vhred_network
+from vhcrs import HEADS, PlainVhcr, tiny_vhcr_network
+from vhreds import SIZES, VOCABULARY, PlainVhred, plain_divergence, softmax, tiny_vhred_network
 
 from refaug.core.errors import BadInput, Usage
 from refaug.core.progress import Silent
@@ -94,9 +94,10 @@ def sides(corpus: CodedDialogues, **settings: Any) -> tuple[DialogueWindows, Dia
 # ── states ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.parametrize("is_input", [False, True])
 @pytest.mark.parametrize("cell", ["ln-gru", "gru"])
-def test_states_and_the_gaussian_of_a_conversation_are_those_of_the_equations(cell: str) -> None:
-    network = tiny_vhcr_network(cell=cell)
+def test_states_and_the_gaussian_of_a_conversation_are_those_of_the_equations(cell: str, is_input: bool) -> None:
+    network = tiny_vhcr_network(cell=cell, are_heads_input=is_input)
     batch = batch_dialogues([as_turns(dialogue) for dialogue in DIALOGUES], END)
     with torch.inference_mode():
         states = network.read(batch)
@@ -112,8 +113,9 @@ def test_states_and_the_gaussian_of_a_conversation_are_those_of_the_equations(ce
             assert states.contexts[row, end].numpy() == pytest.approx(expected.contexts[end], abs=1e-5)
 
 
-def test_a_dropped_turn_is_not_heard_by_the_contexts_but_by_the_conversation() -> None:
-    network = tiny_vhcr_network()
+@pytest.mark.parametrize("is_input", [False, True])
+def test_a_dropped_turn_is_not_heard_by_the_contexts_but_by_the_conversation(is_input: bool) -> None:
+    network = tiny_vhcr_network(are_heads_input=is_input)
     batch = batch_dialogues([as_turns(DIALOGUES[0])], END)
     dropped = np.array([[False, False, True, False, True]])
     with torch.inference_mode():
@@ -218,9 +220,10 @@ def small_targets(batch: WindowBatch) -> TurnTargets:
     )
 
 
-@pytest.mark.parametrize("is_positive", [True, False])
-def test_the_losses_of_heads_are_those_of_the_equations_on_the_turn_before(is_positive: bool) -> None:
-    network, batch = tiny_vhcr_network(is_emotion_positive=is_positive).double(), one_batch(LONG)
+@pytest.mark.parametrize(("is_positive", "is_input"), [(True, False), (False, False), (True, True)])
+def test_the_losses_of_heads_are_those_of_the_equations_on_the_turn_before(is_positive: bool, is_input: bool) -> None:
+    network = tiny_vhcr_network(is_emotion_positive=is_positive, are_heads_input=is_input).double()
+    batch = one_batch(LONG)
     noise = Noise(*(each.double() for each in draw_noise(network, batch, 1, "cpu") if each is not None))
     targets, plain = small_targets(batch), PlainVhcr(network)
     with torch.inference_mode():
@@ -235,7 +238,8 @@ def test_the_losses_of_heads_are_those_of_the_equations_on_the_turn_before(is_po
         states = plain.read_with(dialogue, after[0] + np.sqrt(after[1]) * noise.conversations[row].numpy())
         begin = ordered.first[LONG.index(dialogue)]
         for turn in range(len(dialogue) - 1):
-            context = states.contexts[turn + 1][: network.config.context]
+            of_network = states.contexts[turn + 1][: network.config.context]
+            context = states.utterances[turn + 1] if is_input else of_network
             emotions.append(float(-targets.emotion[begin + turn] @ np.log(softmax(plain.head("emotion", context)))))
             errors += np.square(plain.head("meaning", context) - targets.meaning[begin + turn]).tolist()
     assert float(loss) == pytest.approx(2 * np.mean(emotions) + 5 * np.mean(errors), abs=1e-5)
@@ -272,6 +276,45 @@ def test_the_cost_has_the_gradients_of_differences() -> None:
         assert float(gradients[at]) == pytest.approx((costs[0] - costs[1]) / (2 * step), rel=1e-3, abs=1e-6), name
 
 
+@pytest.mark.parametrize("sizes", [{"conversation": 2}, {"conversation": 0}, {"conversation": 0, "latent": 0}])
+def test_heads_that_are_an_input_shape_nothing_and_nothing_but_their_losses_shapes_them(
+    sizes: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    network = tiny_vhcr_network(
+        **{"embedding": 2, "utterance": 2, "context": 2, **sizes}, are_heads_input=True
+    ).double()
+    heads, batch = network.heads, one_batch(LONG)
+    assert heads is not None
+    noise = Noise(*(None if each is None else each.double() for each in draw_noise(network, batch, 1, "cpu")))
+    terms = bound_terms(network, batch, noise, "cpu")
+    of_heads = {f"heads.{name}" for name, _ in heads.named_parameters()}
+
+    def shaped(cost: torch.Tensor) -> set[str]:
+        network.zero_grad(set_to_none=True)
+        cost.backward(retain_graph=True)  # type: ignore[no-untyped-call]
+        return {name for name, parameter in network.named_parameters() if parameter.grad is not None}
+
+    loss = heads_loss(heads, terms.contexts, batch, small_targets(batch))
+    assert isinstance(loss, torch.Tensor)
+    assert shaped(loss) == of_heads
+    assert not shaped(terms.cost(0.7, 3)) & of_heads
+    said = heads.inputs_with(network.read(batch.dialogues, noise.draw_conversations).heard)[..., 4:]
+    monkeypatch.setattr(heads, "inputs_with", lambda heard: torch.cat([heard, said], dim=-1))
+    rng, step = np.random.default_rng(1), 1e-6
+    for name, parameter in network.named_parameters():
+        if parameter.grad is None:
+            continue
+        flat, costs = parameter.data.view(-1), list[float]()
+        at = int(rng.integers(len(flat)))
+        for change in (step, -2 * step):
+            flat[at] += change
+            with torch.no_grad():
+                costs.append(float(bound_terms(network, batch, noise, "cpu").cost(0.7, 3)))
+        flat[at] += step
+        gradient = float(parameter.grad.view(-1)[at])
+        assert gradient == pytest.approx((costs[0] - costs[1]) / (2 * step), rel=1e-3, abs=1e-6), name
+
+
 def test_the_gaussian_of_a_conversation_has_the_gradients_of_differences() -> None:
     network = tiny_vhcr_network(utterance=1, context=2, conversation=2).double()
     assert network.conversation is not None
@@ -304,11 +347,12 @@ def test_a_conversation_of_one_turn_teaches_no_head_and_its_variable_is_that_of_
         assert logs == pytest.approx(plain.log_likelihoods([4], condition), abs=1e-5)
 
 
-def test_likelihoods_of_replies_are_those_of_the_equations_whatever_is_read_with_them() -> None:
-    network = tiny_vhcr_network()
+@pytest.mark.parametrize("sizes", [{}, {"are_heads_input": True}, {"are_heads_input": True, "conversation": 0}])
+def test_likelihoods_of_replies_are_those_of_the_equations_whatever_is_read_with_them(sizes: dict[str, Any]) -> None:
+    network = tiny_vhcr_network(**sizes)
     contexts = [as_turns(DIALOGUES[at]) for at in (3, 0, 2, 4)]
     replies = [np.array([4]), np.array([8, 8, 10]), np.array([2, 3]), np.array([7])]
-    plain = PlainVhcr(network)
+    plain = PlainVhcr(network) if network.config.conversation else PlainVhred(network)
     for logs, context, reply in zip(piece_log_likelihoods(network, contexts, replies), contexts, replies, strict=True):
         states = plain.read([turn.tolist() for turn in context])
         condition = np.concatenate([states.contexts[-1], states.utterances[-1], plain.prior(states.contexts[-1])[0]])
@@ -368,12 +412,13 @@ def test_replies_with_a_held_variable_do_not_depend_on_their_batch() -> None:
 
 
 def course(
-    folder: Path, stop: int | None = None, *, shuffled: bool = False, **settings: Any
+    folder: Path, stop: int | None = None, *, shuffled: bool = False, is_input: bool = False, **settings: Any
 ) -> tuple[VhredNetwork, DialogueWindows, DialogueWindows, TurnTargets, Any]:
     """Train a tiny VHCR with heads, stopped after some batches."""
     corpus = chatter()
     train, validation = sides(corpus, **{"sentence_drop": 0.25, **settings})
-    network = new_vhred(VhredConfig(vocabulary=VOCABULARY, **{**SIZES, **HEADS, "conversation": 4}), 1, None)
+    sizes = {**SIZES, **HEADS, "conversation": 4, "are_heads_input": is_input}
+    network = new_vhred(VhredConfig(vocabulary=VOCABULARY, **sizes), 1, None)
     config = TrainConfig(epochs=train.settings.rounds, learning_rate=0.02, clip_norm=1.0, save_every=3, patience=9)
     seen = 0
 
@@ -388,11 +433,12 @@ def course(
     return network, train, validation, targets, run(task, config, folder, Silent(), on_now)
 
 
-def test_a_resumed_training_ends_like_an_unbroken_one_to_the_last_bit(tmp_path: Path) -> None:
-    whole, train, validation, targets, trained = course(tmp_path / "whole")
+@pytest.mark.parametrize("is_input", [False, True])
+def test_a_resumed_training_ends_like_an_unbroken_one_to_the_last_bit(tmp_path: Path, is_input: bool) -> None:
+    whole, train, validation, targets, trained = course(tmp_path / "whole", is_input=is_input)
     with pytest.raises(KeyboardInterrupt):
-        course(tmp_path / "stopped", stop=7)
-    resumed, *_ = course(tmp_path / "stopped")
+        course(tmp_path / "stopped", stop=7, is_input=is_input)
+    resumed, *_ = course(tmp_path / "stopped", is_input=is_input)
     expected, weights = whole.state_dict(), resumed.state_dict()
     assert all(torch.equal(expected[name], weights[name]) for name in expected)
     report = report_of(whole, trained, train, validation, targets)

@@ -45,6 +45,7 @@ def test_the_six_networks_come_before_ablations_and_controls() -> None:
         "VHCR EI",
         "VHRED emotion",
         "VHRED meaning",
+        "VHRED input only",
         "VHRED shuffled emotion",
         "VHRED drawn meaning",
     ]
