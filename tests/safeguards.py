@@ -94,6 +94,7 @@ def pytest_unconfigure() -> None:
     atexit.register(gc.unfreeze)
 
 
+_MARK = re.compile(r"pytest\.mark\.(slow|machine|faults)\b")
 _MARKS_OF_ALL = re.compile(r"^pytestmark = (.*)$", re.MULTILINE)
 
 
@@ -102,8 +103,12 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     named = {Path(config.invocation_params.dir, argument.partition("::")[0]).resolve() for argument in config.args}
     if not collection_path.name.startswith("test_") or collection_path in named:
         return None
-    marks = _MARKS_OF_ALL.search(collection_path.read_text("utf-8"))
-    left_out = [term.removeprefix("not ") for term in config.option.markexpr.split(" and ") if term.startswith("not ")]
+    text, expression = collection_path.read_text("utf-8"), config.option.markexpr
+    is_for_marked = bool(expression) and not expression.startswith("not ") and " or not " not in expression
+    if is_for_marked and "cluster" not in expression and not _MARK.search(text):  # all tests of clusters get their mark
+        return True
+    marks = _MARKS_OF_ALL.search(text)
+    left_out = [term.removeprefix("not ") for term in expression.split(" and ") if term.startswith("not ")]
     return True if marks and any(f"pytest.mark.{name}" in marks[1] for name in left_out) else None
 
 
