@@ -46,6 +46,7 @@ from refaug.extras.reproduction.networks.variants import (
 from refaug.extras.reproduction.report.report import ExperimentReport, cell
 from refaug.rater.adem.pretraining.targets import HeadOrder
 from refaug.rater.adem.vhred.conversation_sizes import HEAD_DEFAULTS
+from refaug.scoring.home.teachers import meaning_choice
 from refaug.tables.reports.report import Section
 from refaug.tables.reports.table import Table
 
@@ -129,6 +130,7 @@ class _Compared:
     @classmethod
     def of(cls, chain: Chain, plan: TrainingPlan) -> _Compared:
         """Train what is not trained, seed by seed, and let each network talk to itself."""
+        meaning_choice(chain.home, chain.settings.encoder, threads=chain.settings.threads)  # NotFound, before hours
         request = EncoderRequest(vectors=chain.vectors())
         encoders = open_encoders(chain.home, request)
         trained, talks, minutes = list[TrainedVariant](), dict[str, SelfTalk](), chain.settings.minutes

@@ -147,3 +147,10 @@ def test_after_its_minutes_it_reports_what_is_there(tmp_path: Path) -> None:
     assert not is_trained(chain, SIX[0], 1, longer)  # a network of other settings has its name
     with pytest.raises(NotFound):
         compare_networks(chain, longer)
+
+
+def test_nothing_is_trained_where_the_encoder_of_meanings_is_missing(tmp_path: Path) -> None:
+    chain = tiny_chain(tmp_path, seeds=1, epochs=1, encoder="bag")
+    with pytest.raises(NotFound):
+        compare_networks(chain, PLAN)
+    assert not (chain.home.home / "vhreds").exists()
