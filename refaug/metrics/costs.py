@@ -65,7 +65,7 @@ def with_further(lengths: Lengths, count: int, *, characters: int) -> Lengths:
     import numpy as np  # noqa: PLC0415
 
     texts, of_all, words = lengths
-    return np.stack([texts + count, of_all + float(count * characters), np.maximum(words, characters / 2)])
+    return np.array([texts + count, of_all + float(count * characters), np.maximum(words, characters / 2)])
 
 
 def word_count(text: str) -> int:

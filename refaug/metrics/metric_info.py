@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from refaug.core.processes.kept import cached_property
 from refaug.metrics.costs import LINEAR, Cost
 from refaug.metrics.models.model_kinds import ModelKind, ModelName
 from refaug.metrics.parameters import Choice, Members, Parameter
@@ -67,7 +68,7 @@ class MetricInfo:
         """Whether scores are in [0, 1], so that they can be shown in per cent."""
         return (self.low, self.high) == (0, 1)
 
-    @property
+    @cached_property
     def models(self) -> tuple[ModelName, ...]:
         """The parameters that name a model."""
         return tuple(parameter for parameter in self.parameters if isinstance(parameter, ModelName))
@@ -82,7 +83,7 @@ class MetricInfo:
         """Whether the metric has a parameter that names a model of one of these kinds."""
         return any(parameter.kind in kinds for parameter in self.models)
 
-    @property
+    @cached_property
     def asks_model(self) -> bool:
         """Whether the metric asks a model about replies; a panel may."""
         return self.has_members or any(parameter.is_asked for parameter in self.models)

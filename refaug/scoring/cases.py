@@ -369,10 +369,11 @@ def _pieces(metric: Metric, lengths: Floats, replies: Sequence[str], items: Inde
     Replies to the same references stay together. A metric that looks at all of them gets one piece.
     """
     count = lengths.shape[1]
-    if not metric.looks_at_set:
+    is_whole = count <= 1 or metric.looks_at_set
+    if not is_whole:
         units = metric.cost(metric.reply_lengths(replies), lengths[:, items])
         piece_of = piece_numbers(metric.reading_cost(lengths) + np.bincount(items, units, minlength=count))
-    if metric.looks_at_set or not count or piece_of[0] == piece_of[-1]:
+    if is_whole or piece_of[0] == piece_of[-1]:
         yield np.arange(len(replies)), slice(0, count)
         return
     places, numbers, first = np.argsort(piece_of[items], kind="stable"), np.unique(piece_of), 0

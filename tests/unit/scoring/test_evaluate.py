@@ -11,7 +11,7 @@ from sacrebleu.metrics.bleu import BLEU
 from refaug.core.errors import BadInput, Interrupted, Usage
 from refaug.core.progress import Silent
 from refaug.core.records import Item, Origin, Reference
-from refaug.metrics.base import NO_GOLD, Level, Problem, References
+from refaug.metrics.base import NO_GOLD, Floats, Level, Metric, Problem, References
 from refaug.metrics.metric_info import Uses
 from refaug.metrics.specification import build
 from refaug.scoring.cases import NO_REPLY, NO_WEIGHT, Reply, leave_one_out, references_of, score_replies
@@ -466,3 +466,18 @@ def test_short_texts_are_one_piece_up_to_2000_replies() -> None:
     encoded = build("cider").for_set([references, references])
     score_replies(encoded, ["b"] * 4_100, [references] * 4_100, counter)
     assert counter.pieces[1:] == [782, 781, 437, 344, 781, 782, 93, 100]  # 64 units each
+
+
+def test_replies_to_one_item_are_one_piece_without_a_look_at_their_cost(monkeypatch: pytest.MonkeyPatch) -> None:
+    metric, references = build("bleu"), References.unweighted(["it is warm today"])
+    told = list[int]()
+
+    def reading_cost(_metric: Metric, lengths: Floats) -> Floats:
+        told.append(1)
+        return lengths[1]
+
+    monkeypatch.setattr(type(metric), "reading_cost", reading_cost)
+    several, _ = score_replies(metric, ["it is", "it was cold"], [references, References.unweighted(["cold"])])
+    assert told == [1]
+    alone, _ = score_replies(metric, ["it is", "it was warm"], [references] * 2)
+    assert (told, alone[0].tolist()) == ([1], several[0].tolist())

@@ -17,6 +17,7 @@ from starlette.responses import Response
 from refaug.core.errors import Usage
 from refaug.core.processes.kept import cached_property
 from refaug.core.records import Item
+from refaug.metrics.base import Floats
 from refaug.metrics.costs import lengths_of, lengths_of_replies, with_further
 from refaug.metrics.metric_info import Uses
 from refaug.metrics.models.model_kinds import ModelKind
@@ -158,20 +159,28 @@ class ScoreRequest:
         """The units of work of each metric, by the lengths of the texts."""
         specifications = self.specifications or (_GIVEN_METRIC,)
         counts = scoring_limits.counts_words(specifications)
-        references = [[reference.text for reference in scored_item.references] for scored_item in self.items]
-        with_turns = [[*texts, *scored_item.turns] for texts, scored_item in zip(references, self.items, strict=True)]
-        read = [lengths_of(texts, counts_words=counts) for texts in (references, with_turns)]
-        if self.finds:
-            read = [with_further(one, self.options.settings.k, characters=_FOUND_CHARACTERS) for one in read]
+        reads_turns = {text: scoring_limits.reads_turns(text) for text in specifications}
+        read = {
+            with_turns: self._read_lengths(with_turns=with_turns, counts_words=counts)
+            for with_turns in {*reads_turns.values()}
+        }
         replies = [reply for scored_item in self.items for reply in scored_item.replies.values()]
         places = np.repeat(np.arange(len(self.items)), [len(scored_item.replies) for scored_item in self.items])
         of_replies, explains = lengths_of_replies(replies, counts_words=counts), self.options.explain
         units = dict[str, float]()
         for text in specifications:
-            lengths = read[scoring_limits.reads_turns(text)]
+            lengths = read[reads_turns[text]]
             units |= scoring_limits.scoring_units([text], of_replies, lengths[:, places], explains=explains)
             units[text] += scoring_limits.reading_units([text], lengths)
         return units
+
+    def _read_lengths(self, *, with_turns: bool, counts_words: bool) -> Floats:
+        """Return the lengths of what is read of each item: its references, those to be found, and its turns."""
+        texts = [[reference.text for reference in scored_item.references] for scored_item in self.items]
+        if with_turns:
+            texts = [[*own, *scored_item.turns] for own, scored_item in zip(texts, self.items, strict=True)]
+        lengths = lengths_of(texts, counts_words=counts_words)
+        return with_further(lengths, self.options.settings.k, characters=_FOUND_CHARACTERS) if self.finds else lengths
 
     @property
     def cost(self) -> int:

@@ -16,6 +16,7 @@ from refaug.core.errors import Expired, TooLarge
 from refaug.core.home import Settings
 from refaug.core.records import Item, Origin, Reference
 from refaug.metrics.base import References
+from refaug.metrics.costs import lengths_of
 from refaug.metrics.specification import build
 from refaug.scoring.cases import score_replies
 from refaug.scoring.home.indexes import places_of
@@ -186,6 +187,29 @@ def test_a_short_request_is_answered_while_a_long_one_runs_which_ends_when_its_c
         return short
 
     assert (asyncio.run(ask_both()), pieces, progress.is_given_up) == ("short", [1], True)
+
+
+@pytest.mark.parametrize(
+    ("metrics", "units", "read"),
+    [
+        (["bleu", "multi-bleu"], {"bleu": 60.1, "multi-bleu": 60.1}, [["good"]]),
+        (["next-utterance"], {"next-utterance": 1566.0}, [["good", "how is it"]]),
+        (["bleu", "next-utterance"], {"bleu": 60.1, "next-utterance": 1566.0}, [["good"], ["good", "how is it"]]),
+    ],
+)
+def test_texts_are_measured_with_the_turns_only_where_a_metric_reads_them(
+    metrics: list[str], units: dict[str, float], read: list[list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured = list[list[str]]()
+
+    def measure(rows: list[list[str]], *, counts_words: bool) -> Any:
+        measured.extend(rows)
+        return lengths_of(rows, counts_words=counts_words)
+
+    monkeypatch.setattr("refaug.service.web.handling.score_request.lengths_of", measure)
+    work = work_of(tmp_path, metrics=metrics)
+    work.items = [replace(work.items[0], turns=("how is it",), references=(Reference(text="good"),))]
+    assert (work.units, sorted(measured)) == (units, read)
 
 
 def test_work_ends_after_the_piece_in_which_its_time_is_over() -> None:
