@@ -94,7 +94,7 @@ def pytest_unconfigure() -> None:
     atexit.register(gc.unfreeze)
 
 
-_MARK = re.compile(r"pytest\.mark\.(slow|machine|faults)\b")
+_MARK = re.compile(r'pytest\.mark\.(slow|machine|faults)\b|mostly_slow|POSTGRESQL|"databases"')  # what gives a mark
 _MARKS_OF_ALL = re.compile(r"^pytestmark = (.*)$", re.MULTILINE)
 
 

@@ -79,7 +79,7 @@ def copy_compiled(folder: Path) -> None:
     """Copy what Python has compiled of the modules that are there: it is of the same time of change, so it is read."""
     for module in (*folder.glob("refaug/**/*.py"), *folder.glob("clients/python/src/**/*.py")):
         compiled = Path(cache_from_source(module))
-        if (of_root := ROOT / compiled.relative_to(folder)).is_file():
+        if compiled.is_relative_to(folder) and (of_root := ROOT / compiled.relative_to(folder)).is_file():
             compiled.parent.mkdir(exist_ok=True)
             shutil.copy2(of_root, compiled)
 

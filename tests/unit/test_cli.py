@@ -217,7 +217,7 @@ def test_the_version_is_printed() -> None:
     assert done.stdout == "refaug 0.1.0\n"
 
 
-HEAVY = "{'torch', 'scipy.stats', 'scipy.optimize', 'scipy.special', 'pandas', 'sentencepiece', 'onnxruntime'}"
+HEAVY = "{'torch', 'scipy.stats', 'scipy.optimize', 'scipy.special', 'pandas', 'sentencepiece', 'fugashi'}"
 PAGES = "from refaug.service.web.app import create_app; create_app(Settings(home=Path('home')), ServeSettings())"
 
 
@@ -228,7 +228,7 @@ PAGES = "from refaug.service.web.app import create_app; create_app(Settings(home
         "from pathlib import Path; from refaug.core.home import Settings; "
         f"from refaug.service.server_settings import ServeSettings; {PAGES}",
     ],
-    ids=["to show help", "to answer requests without a network"],
+    ids=["to show help", "to serve without an open model"],
 )
 def test_nothing_heavy_is_imported(program: str) -> None:
     program = f"import sys; {program}; print(sorted({HEAVY} & set(sys.modules)))"

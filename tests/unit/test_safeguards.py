@@ -8,9 +8,11 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
-from safeguards import CALL_S, require, time_limit
+from safeguards import CALL_S, pytest_ignore_collect, require, time_limit
 
 HERE = Path(__file__).resolve().parents[1]
 # A shell has the commands that it leaves in the background ignore these two, and so have `nohup make test &` its tests.
@@ -63,3 +65,33 @@ def test_what_needs_something_of_the_machine_has_to_be_marked() -> None:
 def test_cycles_are_looked_for_among_what_tests_make_alone() -> None:
     assert gc.get_freeze_count() > 0
     assert gc.isenabled()
+
+
+OF_TEST_ALL = "(slow or machine) and not faults"
+
+
+@pytest.mark.parametrize(
+    ("expression", "text", "is_left_alone"),
+    [
+        (OF_TEST_ALL, "def test_it(): ...", True),
+        ("faults", "def test_it(): ...", True),
+        (OF_TEST_ALL, "@pytest.mark.slow", None),
+        (OF_TEST_ALL, "mostly_slow(CASES, quick=[0])", None),
+        (OF_TEST_ALL, "params=['sqlite', POSTGRESQL]", None),
+        (OF_TEST_ALL, 'pytest_plugins = ("databases",)', None),
+        (OF_TEST_ALL, "pytestmark = [pytest.mark.slow, pytest.mark.faults]", True),
+        ("cluster and not faults", "def test_it(): ...", None),
+        ("slow or not slow", "def test_it(): ...", None),
+        ("not slow and not machine", "def test_it(): ...", None),
+        ("not slow and not machine", "pytestmark = pytest.mark.slow", True),
+        ("", "def test_it(): ...", None),
+    ],
+)
+def test_files_of_which_a_run_has_no_test_are_left_alone(
+    expression: str, text: str, is_left_alone: bool | None, tmp_path: Path, pytestconfig: pytest.Config
+) -> None:
+    path = tmp_path / "test_it.py"
+    path.write_text(text, "utf-8")
+    options = SimpleNamespace(markexpr=expression)
+    config = SimpleNamespace(args=[], option=options, invocation_params=pytestconfig.invocation_params)
+    assert pytest_ignore_collect(path, cast("pytest.Config", config)) is is_left_alone
