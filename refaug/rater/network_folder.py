@@ -58,6 +58,7 @@ class StoredNetwork(Generic[AnyConfig]):
     config: AnyConfig
     settings: tuple[str, ...]  # that the id depends on beside weights and tokenizer
     temperature: float = 1.0
+    negatives: str = ""  # how those of its training were drawn, where the details say so
 
     def opened(self, spec: str, threads: int) -> OpenedFacts:
         """Return what the network is told when it is opened."""
@@ -67,7 +68,7 @@ class StoredNetwork(Generic[AnyConfig]):
             "usual": self.coverage,
             "spec": spec,
             "threads": threads,
-            "negatives": self.details.get("examples", {}).get("negatives", ""),
+            "negatives": self.negatives,
         }
 
 
@@ -155,6 +156,7 @@ class NetworkFiles(Generic[AnyConfig, AnyNetwork]):
                 config=self.config(**manifest["config"]),
                 settings=tuple(name for name, is_there in names.items() if is_there),
                 temperature=_temperature(manifest["temperature"]) if self.has_temperature else 1.0,
+                negatives=_negatives(manifest["details"]),
             )
         except (KeyError, TypeError, ValueError, Usage) as error:
             raise Corrupt(f"{path} lacks what a {self.kind} needs: {error}", remedy=REMEDY) from error
@@ -209,6 +211,14 @@ def _temperature(number: object) -> float:
     if not isinstance(number, int | float) or not 0 < number < math.inf:
         raise ValueError(f"a temperature of {number}")
     return float(number)
+
+
+def _negatives(details: Mapping[str, Any]) -> str:
+    """Return how negatives were drawn; raise TypeError for examples that are no settings."""
+    examples = details.get("examples", {})
+    if not isinstance(examples, dict):
+        raise TypeError(f"examples {examples!r}")
+    return str(examples.get("negatives", ""))
 
 
 def _verified(folder: Path, names: Sequence[str]) -> dict[str, Any]:

@@ -315,6 +315,8 @@ def test_a_tokenizer_that_is_none_is_refused(folder: Path) -> None:
         ({"config": {"features": None}}, "a rater's features are None", "restore it"),
         ({"languages": None}, "lacks what a rater needs", "restore it"),
         ({"details": 3}, "lacks what a rater needs", "restore it"),
+        ({"details": {"examples": None}}, "lacks what a rater needs: examples None", "restore it"),
+        ({"details": {"examples": ["noise"]}}, "lacks what a rater needs: examples ['noise']", "restore it"),
         ({"files": None}, "names no files", "restore it"),
     ],
 )
