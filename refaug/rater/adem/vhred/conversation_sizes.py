@@ -33,6 +33,9 @@ class ConversationSizes:
             size = getattr(self, name)
             if not isinstance(size, int) or not 0 <= size <= 1 << 14:
                 raise Usage(f"a vhred's {name} is {size}", remedy=f"a whole number from 0 to {1 << 14:,}")
+        for name in ("is_emotion_positive", "are_heads_input"):
+            if not isinstance(getattr(self, name), bool):
+                raise Usage(f"a vhred's {name} is {getattr(self, name)!r}", remedy="true or false")
         for head in ("emotion", "meaning"):
             if bool(getattr(self, head)) != bool(getattr(self, f"{head}_hidden")):
                 raise Usage(f"a vhred's {head} head has one size", remedy=f"give {head} and {head}_hidden, or neither")

@@ -497,7 +497,16 @@ def test_manifests_name_only_the_parts_that_a_network_has() -> None:
 
 
 @pytest.mark.parametrize(
-    "sizes", [{"conversation": -1}, {"emotion": 3}, {"meaning_hidden": 4}, {"conversation": 1 << 20}]
+    "sizes",
+    [
+        {"conversation": -1},
+        {"emotion": 3},
+        {"meaning_hidden": 4},
+        {"conversation": 1 << 20},
+        {"are_heads_input": "x"},
+        {"are_heads_input": 1},
+        {"is_emotion_positive": None},
+    ],
 )
 def test_impossible_sizes_are_refused(sizes: dict[str, Any]) -> None:
     with pytest.raises(Usage):

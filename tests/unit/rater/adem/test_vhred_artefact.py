@@ -9,7 +9,9 @@ import pytest
 from refusals import refusing
 from vhreds import SENTENCES, PlainVhred, tiny_vhred
 
+from refaug.core.artefacts.manifests import MANIFEST
 from refaug.core.errors import BadInput, Corrupt, Usage
+from refaug.core.files import read_json, write_json
 from refaug.rater.adem.vhred.artefact import Vhred, batches, read_vhred_manifest, save_vhred
 from refaug.rater.adem.vhred.sizes import State
 
@@ -82,3 +84,13 @@ def test_long_texts_are_read_a_few_at_a_time() -> None:
     lengths = [5, 2_000, 10, 1_000, 1_000, 5]
     assert [part.tolist() for part in batches(lengths, 2)] == [[1], [3, 4], [2, 0], [5]]
     assert list(batches([], 2)) == []
+
+
+@pytest.mark.parametrize("flag", ["are_heads_input", "is_emotion_positive"])
+def test_a_manifest_whose_flag_is_a_text_is_corrupt(tmp_path: Path, flag: str) -> None:
+    vhred, folder = tiny_vhred(tmp_path), tmp_path / "saved"
+    save_vhred(folder, vhred.network, vhred.tokenizer, languages=["en"], report={}, details={})
+    manifest = read_json(folder / MANIFEST)
+    write_json(folder / MANIFEST, {**manifest, "config": {**manifest["config"], flag: "x"}})
+    with refusing(Corrupt, flag, "'x'"):
+        Vhred.open(folder)
