@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ from refaug.core.installation import extras_named
 from refaug.core.text.tokenizer_base import WordTokenizer
 
 _LEAST_ASCII: Final = 0.8  # of the letters of English texts
-_MOST_WORDS: Final = 1_000_000  # of a lexicon
+MOST_WORDS: Final = 1_000_000  # of a lexicon
 _MOST_BYTES: Final = 64 << 20  # of a lexicon
 _DIGITS: Final = 12  # of hashes in names
 _STEEP: Final = 15.0  # how soon the score of a lexicon nears its ends, as in VADER
@@ -109,10 +110,16 @@ class LexiconSentiment:
 
 
 def require_lexicon(path: Path, second: str) -> None:
-    """Raise BadInput where there is no such file, or one too large to read; `second` is what stands after a word."""
-    if not path.is_file():
-        raise BadInput(f"there is no lexicon {path.name}", remedy=f"a file with a word, a tab and a {second} a line")
-    if path.stat().st_size > _MOST_BYTES:
+    """Raise BadInput for a file that is not there, or cannot be read; `second` is what stands after a word."""
+    remedy = f"a file with a word, a tab and a {second} a line"
+    try:
+        if not path.is_file():
+            raise BadInput(f"there is no lexicon {path.name}", remedy=remedy)
+        with path.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+    except OSError as error:
+        raise BadInput(f"the lexicon {path.name} cannot be read: {error.strerror}", remedy=remedy) from error
+    if size > _MOST_BYTES:
         raise BadInput(f"{path.name} has more than {_MOST_BYTES >> 20} MiB", remedy="a lexicon of words")
 
 
@@ -134,8 +141,8 @@ def _read_lexicon(path: Path) -> Mapping[str, float]:
             )
         if scores.setdefault(word.strip().lower(), score) != score:
             raise BadInput(f"{path.name}, line {line}: {word.strip()!r} has two scores", remedy="give it one")
-    if not scores or len(scores) > _MOST_WORDS:
-        raise BadInput(f"{path.name} has {len(scores):,} words", remedy=f"1 to {_MOST_WORDS:,} words")
+    if not scores or len(scores) > MOST_WORDS:
+        raise BadInput(f"{path.name} has {len(scores):,} words", remedy=f"1 to {MOST_WORDS:,} words")
     return scores
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from refaug.core.errors import BadInput, Usage
 from refaug.core.files import sha256_of
-from refaug.core.text.sentiment import LexiconSentiment, SentimentReader, VaderSentiment, require_lexicon
+from refaug.core.text.sentiment import MOST_WORDS, LexiconSentiment, SentimentReader, VaderSentiment, require_lexicon
 from refaug.core.text.tokenizer_base import WordTokenizer
 from refaug.core.vectors.encoders import Encoder, open_encoder
 from refaug.rater.adem.teachers.teacher import Targets, Teacher
@@ -78,20 +78,22 @@ class WordEmotions:
     """
 
     def __init__(self, path: Path) -> None:
-        weights = defaultdict[str, Counter[str]](Counter)
+        weights, classes = defaultdict[str, Counter[str]](Counter), set[str]()
         for line, word, kind, weight in _lines(path):
             if kind in weights[word]:
                 raise BadInput(f"{path.name}, line {line}: {word!r} has {kind!r} twice", remedy="give it once")
             weights[word][kind] = weight  # type: ignore[assignment]  # counts need not be whole
-        self.classes = sorted({kind for of_word in weights.values() for kind in of_word})
+            classes.add(kind)
+            if len(weights) > MOST_WORDS or len(weights) * len(classes) > _MOST_WEIGHTS:
+                raise BadInput(
+                    f"{path.name}, line {line}: {len(weights):,} words and {len(classes):,} classes are too many",
+                    remedy=f"at most {MOST_WORDS:,} words, and {_MOST_WEIGHTS:,} weights, one of each word for each "
+                    "class",
+                )
+        self.classes = sorted(classes)
         if not _FEWEST <= len(self.classes) <= _MOST:
             raise BadInput(
                 f"{path.name} has {len(self.classes):,} classes", remedy=f"{_FEWEST} to {_MOST:,}, each with a word"
-            )
-        if len(weights) * len(self.classes) > _MOST_WEIGHTS:
-            raise BadInput(
-                f"{path.name} has {len(weights):,} words and {len(self.classes):,} classes",
-                remedy=f"at most {_MOST_WEIGHTS:,} weights, one of each word for each class",
             )
         self.size = len(self.classes)
         self._weights: Mapping[str, Floats] = {

@@ -102,6 +102,31 @@ def test_a_lexicon_that_is_gone_or_no_text_is_refused(tmp_path: Path) -> None:
         open_emotion(f"lexicon:{tmp_path / 'latin.tsv'}")
 
 
+@pytest.mark.parametrize("lines", [CLASSES, "gut\t2\nschlecht\t-1\n"])
+def test_a_lexicon_that_cannot_be_opened_is_refused(
+    tmp_path: Path, lines: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = write(tmp_path, lines)
+
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "open", refuse)
+    with refusing(BadInput, "lexicon.tsv", "Permission denied"):
+        open_emotion(spec)
+    with refusing(BadInput, "File name too long"):
+        open_emotion(f"lexicon:{'x' * 300}")
+
+
+@pytest.mark.parametrize(("limit", "most"), [("MOST_WORDS", 2), ("_MOST_WEIGHTS", 8)])
+def test_a_lexicon_of_too_many_words_is_read_no_further(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, most: int
+) -> None:
+    monkeypatch.setattr(emotion, limit, most, raising=False)
+    with refusing(BadInput, "line 6", "3 words", "3 classes"):  # and not the mistake in line 7
+        open_emotion(write(tmp_path, f"{CLASSES}glad\tjoy\nno class\n"))
+
+
 def test_a_lexicon_too_large_for_memory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spec = write(tmp_path, CLASSES)
     monkeypatch.setattr(emotion, "_MOST_WEIGHTS", 5)
