@@ -39,7 +39,7 @@ Context = tuple[str, ...]
 
 
 class PieceLikelihoods(NamedTuple):
-    """What scores use of log p of the pieces of a text, none of which counts less than −20; without pieces, nothing."""
+    """What scores use of log p of the pieces of a text, none of which counts less than −20; all 0 without pieces."""
 
     pieces: int
     total: float
