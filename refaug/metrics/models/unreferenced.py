@@ -41,8 +41,8 @@ class MaskedModel(Protocol):
     def turn_separator(self) -> str:
         """What the rater wants between turns."""
 
-    def hidden_log_likelihoods(self, pairs: Sequence[tuple[str, str]]) -> list[Floats]:
-        """Return log p of each piece of each reply after its turns, hidden alone."""
+    def mean_log_likelihoods(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        """Return the mean log p of the pieces of each reply after its turns, each hidden alone and at least −20."""
 
     def remarks(self) -> tuple[str, ...]:
         """Return warnings of what changes the meaning of the likelihoods so far."""
@@ -69,8 +69,7 @@ class MaskedReplies(ModelScores[MaskedModel]):
 
     def scores_of(self, source: MaskedModel, asked: Sequence[tuple[Any, str]]) -> Floats:
         """Return the mean log p of the pieces of each reply."""
-        logs = source.hidden_log_likelihoods(asked)
-        return np.array([np.maximum(of_reply, LEAST_OF_A_PIECE).mean() for of_reply in logs], np.float64)
+        return np.array(source.mean_log_likelihoods(asked), np.float64)
 
 
 class TruePairs(RatedReplies):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from refaug.core.errors import BadInput
 from refaug.rater.cross.checkpoint import CrossRater
@@ -13,23 +12,21 @@ from refaug.rater.cross.model import CrossNetwork
 from refaug.rater.language_coverage import Coverage
 from refaug.rater.rating import Rater
 
-LogLikelihoods = NDArray[np.float64]
-
 
 class HiddenPieces:
-    """A cross rater that tells how likely hidden pieces are, for one evaluation.
+    """A cross rater that tells how likely hidden pieces are, for one evaluation; no piece counts less than `least`.
 
     Results are cached, so that equal replies after equal turns tie to the last bit, whatever batch each is in.
     """
 
-    def __init__(self, rater: Rater) -> None:
+    def __init__(self, rater: Rater, *, least: float) -> None:
         if not isinstance(rater, CrossRater) or not isinstance(rater.model, CrossNetwork):
             raise BadInput(
                 f"the rater {rater.spec} predicts no hidden pieces",
                 remedy="a rater of the network cross, with torch: refaug train rater LOG --network cross",
             )
-        self._rater = rater
-        self._logs = dict[tuple[str, str], LogLikelihoods]()
+        self._rater, self._least = rater, least
+        self._means = dict[tuple[str, str], float]()
         self._coverage = Coverage()
 
     @property
@@ -42,13 +39,15 @@ class HiddenPieces:
         """What the rater wants between turns."""
         return self._rater.turn_separator
 
-    def hidden_log_likelihoods(self, pairs: Sequence[tuple[str, str]]) -> list[LogLikelihoods]:
-        """Return log p of each piece of each reply after its turns, in nats, hidden alone."""
-        new = [pair for pair in dict.fromkeys(pairs) if pair not in self._logs]
+    def mean_log_likelihoods(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        """Return the mean log p of the pieces of each reply after its turns, in nats, each hidden alone."""
+        new = [pair for pair in dict.fromkeys(pairs) if pair not in self._means]
         if new:
             self._coverage += self._rater.coverage(list(dict.fromkeys(text for pair in new for text in pair)))
-            self._logs |= zip(new, self._rater.hidden_log_likelihoods(new), strict=True)
-        return [self._logs[pair] for pair in pairs]
+            logs = self._rater.hidden_log_likelihoods(new)
+            means = (float(np.maximum(of_reply, self._least).mean()) for of_reply in logs)
+            self._means |= zip(new, means, strict=True)
+        return [self._means[pair] for pair in pairs]
 
     def remarks(self) -> tuple[str, ...]:
         """Return a warning if the texts so far are in a language that the rater does not know."""

@@ -355,7 +355,7 @@ class _Networks:
         with extras_named():
             from refaug.rater.cross.hidden_pieces import HiddenPieces  # noqa: PLC0415  torch
 
-        return HiddenPieces(self.rater_of(metric))
+        return HiddenPieces(self.rater_of(metric), least=metric.least)
 
     def rater_of(self, metric: RatedReplies | MaskedReplies) -> Rater:
         """Return the rater that a metric names, or the default."""

@@ -66,13 +66,18 @@ def test_a_reply_of_unknown_pieces_has_no_probability() -> None:
 
 def test_equal_replies_after_equal_turns_tie_and_the_order_of_turns_counts(tmp_path: Path) -> None:
     tokenizer = tiny_vhred(tmp_path).tokenizer
-    pieces = HiddenPieces(CrossRater(tiny_cross(vocabulary=tokenizer.vocab_size), tokenizer, spec="tiny@1#abc"))
+    rater = CrossRater(tiny_cross(vocabulary=tokenizer.vocab_size), tokenizer, spec="tiny@1#abc")
+    pieces = HiddenPieces(rater, least=-20.0)
     turns = "we see the old map\nyou buy warm bread"
-    first, again = pieces.hidden_log_likelihoods([(turns, "i want green tea")] * 2)
-    assert first is again
-    other = pieces.hidden_log_likelihoods([("you buy warm bread\nwe see the old map", "i want green tea")])[0]
-    assert len(other) == len(first)
-    assert (other != first).any()
+    first, again = pieces.mean_log_likelihoods([(turns, "i want green tea")] * 2)
+    assert first == again
+    [other] = pieces.mean_log_likelihoods([("you buy warm bread\nwe see the old map", "i want green tea")])
+    assert other != first
+    [logs] = rater.hidden_log_likelihoods([(turns, "i want green tea")])
+    assert first == pytest.approx(logs.mean(), abs=1e-6)
+    middle = float(np.sort(logs)[1])
+    [counted] = HiddenPieces(rater, least=middle).mean_log_likelihoods([(turns, "i want green tea")])
+    assert counted == pytest.approx(np.maximum(logs, middle).mean(), abs=1e-6) != pytest.approx(first, abs=1e-6)
     assert (pieces.spec, pieces.turn_separator) == ("tiny@1#abc", "\n")
 
 
@@ -82,4 +87,4 @@ def test_a_rater_of_another_network_predicts_no_pieces() -> None:
             return np.full(len(triplets), 0.5)
 
     with refusing(BadInput, "other@1#abc"):
-        HiddenPieces(Other(spec="other@1#abc"))
+        HiddenPieces(Other(spec="other@1#abc"), least=-20.0)
