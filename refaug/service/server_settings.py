@@ -104,7 +104,12 @@ class ServeSettings:
         least=1,
         most=86_400,
     )
-    judge_replies: int = _setting(200, "replies that a judge rates in one request", least=1, most=100_000)
+    judge_replies: int = _setting(
+        200,
+        "questions to judges in one request: one about each reply, or about each of its follow-ups",
+        least=1,
+        most=100_000,
+    )
     judge_tokens: int = _setting(
         1_000_000, "tokens that judges may cost for requests in a day (UTC)", least=1, most=1_000_000_000_000
     )

@@ -232,18 +232,24 @@ class MetricRequest:
     weighs: bool = False  # whether references of a sampled log are weighted
     weighted: bool = False  # whether references with weights are looked at
     base: bool = False  # whether the b of an index is needed
+    judging: tuple[str, ...] = ()  # the specifications that ask a judge: its own, or those of its parts
 
     @classmethod
     def of(cls, text: str, home: Settings | None = None) -> Self:
         """Read a specification; what a fitted judge of the home looks at is read from its manifest."""
         request = cls._of_text(text)
-        judge = next((model for model in request.models if model.parameter.kind is ModelKind.FITTED_JUDGE), None)
-        if judge is None or home is None:
+        fitted = [model for model in request.models if model.parameter.kind is ModelKind.FITTED_JUDGE]
+        if not fitted or home is None:
             return request
-        parts = [cls._of_text(part) for part in _fitted_parts(judge.spec, home)]
+        parts = [cls._of_text(part) for judge in fitted for part in _fitted_parts(judge.spec, home)]
         # its other models are named by version; a judge behind an endpoint needs leave wherever it is asked
         judges = [model for part in parts for model in part.models if model.parameter.kind is ModelKind.JUDGE]
-        return replace(request, models=(*request.models, *judges), weighted=any(part.weighted for part in parts))
+        return replace(
+            request,
+            models=(*request.models, *judges),
+            weighted=request.weighted or any(part.weighted for part in parts),
+            judging=(*request.judging, *(text for part in parts for text in part.judging)),
+        )
 
     @classmethod
     @lru_cache(maxsize=512)  # requests repeat the same specifications, each in several steps
@@ -264,7 +270,8 @@ class MetricRequest:
         weighted = info.uses is Uses.WEIGHTED
         weighted |= info.asks(ModelKind.JUDGE) and parameters.get("refs") == "weighted"
         base = info.parameter("b") is not None and "b" not in parameters
-        return cls(name=info.name, models=models, weighted=weighted, base=base)
+        judging = (text,) if info.asks(ModelKind.JUDGE) else ()
+        return cls(name=info.name, models=models, weighted=weighted, base=base, judging=judging)
 
     @classmethod
     def _of_members(cls, name: str, key: str, text: str) -> Self:
@@ -279,6 +286,7 @@ class MetricRequest:
             ),
             weighs=any(member.weighs for member in members),
             weighted=any(member.weighted for member in members),
+            judging=tuple(text for member in members for text in member.judging),
         )
 
     def asks(self, *kinds: ModelKind) -> bool:

@@ -11,9 +11,9 @@ from refaug.core.home import Settings
 from refaug.metrics.base import Floats
 from refaug.metrics.catalogue import cost_of, find_info
 from refaug.metrics.costs import UNITS_PER_S
-from refaug.metrics.models.model_kinds import ModelKind
-from refaug.metrics.specification import build
+from refaug.metrics.specification import as_part, build
 from refaug.operations.scoring_options import ScoringOptions
+from refaug.scoring.metric_setup.metric_requests import MetricRequest
 from refaug.scoring.metric_setup.model_registry import JudgeLimits
 from refaug.scoring.settings import Resampling
 from refaug.service.jobs.kinds.sources import resolve_metric_files
@@ -55,21 +55,22 @@ def require_returned(options: ScoringOptions, form: str) -> None:
         raise Usage(f'"{name}" with "return": "{form}"', remedy="leave one of the two out")
 
 
-def questions_a_reply(specifications: Sequence[str]) -> int:
-    """Return how often a judge is asked about each reply, at most: by some metrics, about each of their follow-ups."""
-    infos = {text: find_info(text.partition(":")[0].strip()) for text in specifications}
-    judging = [text for text, info in infos.items() if info is not None and info.asks(ModelKind.JUDGE)]
-    return max((build(text).questions for text in judging), default=1)
+def questions_a_reply(requests: Sequence[MetricRequest]) -> int:
+    """Return how often judges are asked about each reply, by all metrics and their parts; equal ones ask once."""
+    judging = [build(text) for request in requests for text in request.judging]
+    return sum({as_part(metric): metric.questions for metric in judging}.values())
 
 
-def require_few_judged(questions: int, serve: ServeSettings) -> None:
-    """Raise TooLarge where a judge would be asked about more replies, with follow-ups, than one request may have."""
-    if questions > serve.judge_replies:
-        raise TooLarge(
-            f"{questions:,} replies and follow-ups are more than the {serve.judge_replies:,} that a judge is asked "
-            "about in one request",
-            remedy="send fewer at a time, or score them with the command: refaug score ITEMS -m METRIC",
-        )
+def require_few_judged(requests: Sequence[MetricRequest], questions: int, replies: int, serve: ServeSettings) -> None:
+    """Raise TooLarge where judges would be asked more about the replies than one request may ask."""
+    if (asked := questions * replies) <= serve.judge_replies:
+        return
+    each = f", {questions:,} about each reply," if questions > 1 else ""
+    metric = next(request.name for request in requests if request.judging)
+    raise TooLarge(
+        f"{asked:,} questions to judges{each} are more than the {serve.judge_replies:,} of one request",
+        remedy=f"send fewer replies at a time, or score them with the command: refaug score ITEMS -m {metric}",
+    )
 
 
 def judge_limits(serve: ServeSettings) -> JudgeLimits | None:

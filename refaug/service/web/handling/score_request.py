@@ -55,7 +55,7 @@ class ScoreRequest:
         self.progress = DeadlineProgress(deadline)
         self.specifications: Sequence[str] = ()  # empty: the default for the items
         self.metrics: Sequence[metric_requests.MetricRequest] = ()  # what the metrics that are named ask for
-        self.questions = 1  # to a judge, about each reply
+        self.questions = 0  # to judges, about each reply
         self.finds = False  # whether further references are found
         self.listed: ListedItems = ()
         self.items: Sequence[Item] = ()
@@ -66,7 +66,7 @@ class ScoreRequest:
     async def answer(self, request: Request) -> Response:
         """Answer the request; the steps stand in the order in which they happen."""
         # 1. Read the metrics and the items, and check them.
-        if any("=" in text for text in self.options.metrics):  # it may name a file, which is looked at
+        if any(":" in text for text in self.options.metrics):  # it may name a file or a model, which is looked at
             await run_in_threadpool(self.read_metrics)
         else:
             self.read_metrics()
@@ -75,8 +75,7 @@ class ScoreRequest:
         )
         self.items = good_items(self.listed)
         replies = sum(len(item.replies) for item in self.items)
-        if self._ask(ModelKind.JUDGE):
-            scoring_limits.require_few_judged(replies * self.questions, self.state.serve)
+        scoring_limits.require_few_judged(self.metrics, self.questions, replies, self.state.serve)
         count_items(request, len(self.body.items))
         with faults_named(self.listed, unknown):
             # 2. Lease the versions: they stay the same, and open, until the items are scored.
@@ -116,7 +115,7 @@ class ScoreRequest:
             self.specifications = preset.specifications(self.specifications)
         if not serve.judge_hosts:
             metric_requests.refuse_judge(self.metrics)
-        self.questions = scoring_limits.questions_a_reply(self.specifications)
+        self.questions = scoring_limits.questions_a_reply(self.metrics)
         metric_requests.require_models(self.metrics, rater="", index="" if self.finds else None)
         if options.rater is not None and not self.needs_rater:
             raise Usage("nothing is to be rated", remedy="leave it out, or ask for rated weights", field="rater")
@@ -147,10 +146,6 @@ class ScoreRequest:
     def _rates(self) -> bool:
         """Whether the rater that no metric names is asked about replies."""
         return any(one.rates_by_default for one in self.metrics)
-
-    def _ask(self, kind: ModelKind) -> bool:
-        """Whether a metric asks a model of this kind."""
-        return any(one.asks(kind) for one in self.metrics)
 
     # ── cost ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -22,7 +22,6 @@ from refaug.core.errors import RefaugError, TooLarge, Withdrawn
 from refaug.core.home import Settings
 from refaug.core.progress import Progress
 from refaug.metrics.costs import lengths_of_replies
-from refaug.metrics.models.model_kinds import ModelKind
 from refaug.scoring.held_sets.held_set import HeldSet
 from refaug.scoring.held_sets.set_scoring import SetRequest, UnknownItems, answer_request, problem_json
 from refaug.scoring.metric_setup.metric_requests import (
@@ -97,9 +96,8 @@ class SetScoring:
         self.asks_model = any(model.parameter.is_asked for want in wants for model in want.models)
         scoring_limits.require_returned(options, self.body.return_)
         self._require_within(serve)
-        if any(want.asks(ModelKind.JUDGE) for want in wants):
-            questions = scoring_limits.questions_a_reply(self.metrics)
-            scoring_limits.require_few_judged(self.replies * questions, serve)
+        questions = scoring_limits.questions_a_reply(wants)
+        scoring_limits.require_few_judged(wants, questions, self.replies, serve)
 
     def _require_within(self, serve: ServeSettings) -> None:
         """Raise for too many replies, or too long ones."""
@@ -203,7 +201,10 @@ async def score_against_set(request: Request, id: SetId, deadline: Deadline) -> 
     state = state_of(request)
     body = await parse_body(SetScoresIn, await read_body(request))
     work = SetScoring(body, state.home, state.serve)
-    work.check()
+    if any(":" in text for text in body.options.metrics):  # it may name a file or a model, which is looked at
+        await run_in_threadpool(work.check)
+    else:
+        work.check()
     count_items(request, work.replies)
     try:
         held = state.sets.get_held(id)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -16,7 +17,9 @@ from starlette.testclient import TestClient
 
 from refaug.bots.endpoint import client
 from refaug.bots.endpoint.spending import DailyTokens
+from refaug.core.errors import NotFound
 from refaug.core.home import Settings
+from refaug.service.web import scoring_limits
 
 RATINGS = {"Tea, please.": 5, "Green.": 2, "On the chair.": 4, "No idea.": 1}
 ITEMS = [
@@ -120,9 +123,10 @@ def test_tokens_of_a_day_are_counted_over_requests_and_end_the_asking(tmp_path: 
         assert len(fake.received) == 2
 
 
-def test_too_many_replies_are_refused_before_any_is_asked_about(tmp_path: Path) -> None:
+@pytest.mark.parametrize("metric", ["judge:model=local", "panel:of=judge;model=local+chrf"])
+def test_too_many_replies_are_refused_before_any_is_asked_about(tmp_path: Path, metric: str) -> None:
     with judged(tmp_path, judge_replies=3) as (fake, web):
-        answer = web.post("/v1/scores", json=QUESTION)
+        answer = web.post("/v1/scores", json={**QUESTION, "metrics": [metric]})
         assert (answer.status_code, answer.json()["code"]) == (413, "too_large")
         assert fake.received == []
 
@@ -136,6 +140,25 @@ def test_each_follow_up_is_counted(tmp_path: Path, follow_ups: str, status: int,
         question = {"items": ITEMS, "metrics": [f"followup-endpoint:lm=local,followups={named}"]}
         assert web.post("/v1/scores", json=question).status_code == status
         assert len(fake.received) == count
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [("/v1/scores", {"items": ITEMS}), ("/v1/reference-sets/abcdef/scores", {"replies": {"a": ["Tea, please."]}})],
+)
+def test_files_that_metrics_name_are_read_beside_the_event_loop(
+    path: str, body: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads = list[str]()
+
+    def read(*_: object) -> Any:
+        threads.append(threading.current_thread().name)
+        raise NotFound("no file")
+
+    monkeypatch.setattr(scoring_limits, "resolve_metric_files", read)
+    with judged(tmp_path) as (_, web):
+        assert web.post(path, json={**body, "metrics": ["judge-fit:mine"]}).status_code == 404
+    assert [name.partition(" ")[0] for name in threads] == ["AnyIO"]
 
 
 def test_at_the_deadline_answers_so_far_are_kept(tmp_path: Path) -> None:
