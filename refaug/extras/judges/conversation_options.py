@@ -84,8 +84,8 @@ class ConversationOptions(NetworkOptions):
                 raise Usage("a vhcr has a Gaussian of each turn", remedy="--network hred, or --latent with a size")
             return self.conversation or CONVERSATION_SIZES[preset]
         drop_by = None if self.drop_by == "turn" else self.drop_by
-        given = {"conversation": self.conversation, "sentence_drop": self.sentence_drop, "drop_by": drop_by}
-        for name, value in given.items():
+        of_conversation = {"conversation": self.conversation, "sentence_drop": self.sentence_drop, "drop_by": drop_by}
+        for name, value in of_conversation.items():
             if value:
                 raise Usage(f"{name}={value}: a {self.network} has no variable of the conversation", field=name)
         return 0

@@ -149,8 +149,8 @@ class FollowedReplies(ModelScores[FollowUpModel]):
     @property
     def questions(self) -> int:
         """The follow-ups that the model is asked about after each reply."""
-        said = self._follow_ups or find_follow_ups(self.settings["followups"])
-        return len(said.texts)
+        sayings = self._follow_ups or find_follow_ups(self.settings["followups"])
+        return len(sayings.texts)
 
     def cost(self, replies: Floats, references: Floats) -> Floats:
         """Return an upper bound of the units of work of each reply: each follow-up is read after it."""

@@ -99,17 +99,19 @@ class LikelyReplies(ModelScores[LikelihoodModel]):
 
     def scores_of(self, source: LikelihoodModel, asked: Sequence[tuple[Any, str]]) -> Floats:
         """Return the likelihoods of the replies."""
-        given = source.log_likelihoods(asked)
-        alone = source.log_likelihoods([((), reply) for _, reply in asked]) if self.kind.startswith("pmi") else given
-        return np.array([score_of(self.kind, *logs) for logs in zip(given, alone, strict=True)], np.float64)
+        in_context = source.log_likelihoods(asked)
+        alone = (
+            source.log_likelihoods([((), reply) for _, reply in asked]) if self.kind.startswith("pmi") else in_context
+        )
+        return np.array([score_of(self.kind, *logs) for logs in zip(in_context, alone, strict=True)], np.float64)
 
 
-def score_of(kind: str, given: PieceLikelihoods, alone: PieceLikelihoods) -> float:
+def score_of(kind: str, in_context: PieceLikelihoods, alone: PieceLikelihoods) -> float:
     """Return the score of a kind, from the likelihoods given the context and without it."""
     if kind == "worst":
-        return given.least
+        return in_context.least
     if kind == "pmi-token":
-        return given.mean - alone.mean
+        return in_context.mean - alone.mean
     if kind == "pmi":
-        return float(np.clip(given.total - alone.total, -MOST_INFORMATION, MOST_INFORMATION))
-    return given.mean
+        return float(np.clip(in_context.total - alone.total, -MOST_INFORMATION, MOST_INFORMATION))
+    return in_context.mean
