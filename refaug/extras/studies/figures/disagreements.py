@@ -64,11 +64,11 @@ class AgreementFigure:
     ambiguous: float | None = None  # of items with choices
 
 
-def _go_on() -> None:
+def go_on() -> None:
     """Let the work go on."""
 
 
-def rating_agreement(question: str, rows: Sequence[RatingRow], check: Callable[[], None] = _go_on) -> AgreementFigure:
+def rating_agreement(question: str, rows: Sequence[RatingRow], check: Callable[[], None] = go_on) -> AgreementFigure:
     """Return how far the numbers of participants agree."""
     by_item = _grouped({(row.task.task, row.side): (_item_of(row), row.participant, row.number) for row in rows})
     several = sum(len(own) > 1 for own in by_item.values())
@@ -90,7 +90,7 @@ def rating_agreement(question: str, rows: Sequence[RatingRow], check: Callable[[
     )
 
 
-def choice_agreement(question: str, rows: Sequence[ChoiceRow], check: Callable[[], None] = _go_on) -> AgreementFigure:
+def choice_agreement(question: str, rows: Sequence[ChoiceRow], check: Callable[[], None] = go_on) -> AgreementFigure:
     """Return how far choices agree, by item where items are chosen from several times, otherwise by pair of bots."""
     entries = {row.task.task: (_choice_item(row), row.participant, float(_turned(row))) for row in rows}
     by_item = _grouped(entries)
@@ -209,7 +209,7 @@ def agreement_cost(tasks: Iterable[StudyTask], protocol: Mapping[str, Any]) -> f
 
 
 def running_agreement(
-    tasks: Iterable[StudyTask], protocol: Mapping[str, Any], check: Callable[[], None] = _go_on
+    tasks: Iterable[StudyTask], protocol: Mapping[str, Any], check: Callable[[], None] = go_on
 ) -> list[AgreementFigure]:
     """Return how far participants agree so far, by question; without the checks.
 

@@ -9,11 +9,11 @@ Numbers of reversed questions are turned, so that higher is better throughout. P
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from statistics import fmean
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +23,11 @@ from refaug.core.version import VERSION
 from refaug.extras.studies.exclusions import Exclusions, exclusions, repeat_differences
 from refaug.extras.studies.figures.disagreements import (
     PairFigures,
+    agreement_cost,
     choice_agreement,
     decided_tasks,
     decision_counts,
+    go_on,
     pair_figures,
     rating_agreement,
 )
@@ -52,6 +54,7 @@ from refaug.metrics.statistics.resampling import Floats
 # cannot make a difference, since a participant's ratings are exchanged among themselves alone.
 
 BOT: Final = "bot"
+_Judged = TypeVar("_Judged", RatingRow, ChoiceRow)
 _SAME: Final = 1e-10
 
 
@@ -173,10 +176,28 @@ class StudyAnalysis:
         return replace(settings, **{name: setting for name, setting in changes.items() if setting is not None})
 
 
+_ANALYSES: Final = 4  # with and without exclusions, without replies that name a bot, and decided
+_OF_ANSWER: Final = 200.0  # units of an answer in an analysis
+_OF_DRAW: Final = 0.25  # … and of each draw that it takes part in
+
+
+def report_cost(tasks: Iterable[StudyTask], protocol: Mapping[str, Any], draws: int) -> float:
+    """Return an upper bound of the units of `study_report`: each answer takes part in each draw of each analysis."""
+    counted = main_tasks(tasks)
+    answers = len(counted) * (len(protocol_questions(protocol, counted)) + 1)  # and the mean of all
+    return _ANALYSES * answers * (_OF_ANSWER + _OF_DRAW * draws) + agreement_cost(counted, protocol) * _ANALYSES
+
+
 def study_report(
-    tasks: Iterable[StudyTask], protocol: Mapping[str, Any] | None, settings: StudyAnalysis | None = None
+    tasks: Iterable[StudyTask],
+    protocol: Mapping[str, Any] | None,
+    settings: StudyAnalysis | None = None,
+    check: Callable[[], None] = go_on,
 ) -> dict[str, Any]:
-    """Return every figure of the tasks of one study; their order changes nothing."""
+    """Return every figure of the tasks of one study; their order changes nothing.
+
+    `check` is called before each question and each pair of participants, and ends the work by raising.
+    """
     settings = settings or StudyAnalysis.of_protocol(protocol)
     listed = sorted(tasks, key=task_order)
     used = [task for task in listed if settings.with_pilot or not task.pilot]
@@ -191,7 +212,7 @@ def study_report(
     if decisions["decisions"]:
         groups["decided"] = decided_tasks(groups["kept"], questions)
     factors = protocol_factors(protocol)
-    analyses = {name: _analysis(group, questions, factors, settings) for name, group in groups.items()}
+    analyses = {name: _analysis(group, questions, factors, settings, check) for name, group in groups.items()}
     if "decided" in analyses:
         analyses["decided"]["agreement"] = []  # one decision for all who disagreed is no agreement
     return {
@@ -271,6 +292,7 @@ def _analysis(
     questions: Sequence[AskedQuestion],
     factors: Mapping[str, Mapping[str, str]],
     settings: StudyAnalysis,
+    check: Callable[[], None],
 ) -> dict[str, object]:
     """Return the figures of some participants' tasks."""
     counted = main_tasks(group)
@@ -281,18 +303,28 @@ def _analysis(
     return {
         "participants": len({task.participant for task in group}),
         "tasks": len(counted),
-        "ratings": {question: _ratings_json(rows, factors, settings) for question, rows in ratings.items()},
-        "choices": {question: _choices_json(rows, settings) for question, rows in choices.items()},
+        "ratings": _by_question(ratings, lambda rows: _ratings_json(rows, factors, settings), check),
+        "choices": _by_question(choices, lambda rows: _choices_json(rows, settings), check),
         "agreement": [
             *(
-                asdict(rating_agreement(question, rows))
+                asdict(rating_agreement(question, rows, check))
                 for question, rows in ratings.items()
                 if question != MEAN_OF_ALL
             ),
-            *(asdict(choice_agreement(question, rows)) for question, rows in choices.items()),
+            *(asdict(choice_agreement(question, rows, check)) for question, rows in choices.items()),
         ],
         "votes": _votes(counted, settings.level),
     }
+
+
+def _by_question(
+    rows: Mapping[str, Sequence[_Judged]], figures: Callable[[Sequence[_Judged]], object], check: Callable[[], None]
+) -> dict[str, object]:
+    by_question = dict[str, object]()
+    for question, answers in rows.items():
+        check()
+        by_question[question] = figures(answers)
+    return by_question
 
 
 def _with_mean_of_all(rows: list[RatingRow], questions: Sequence[AskedQuestion]) -> list[RatingRow]:

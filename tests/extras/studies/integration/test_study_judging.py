@@ -20,7 +20,7 @@ from studying import FORM, Person, new_study
 from refaug.cli.main import main as refaug
 from refaug.core.errors import TooLarge
 from refaug.core.home import Settings
-from refaug.extras.studies.routes.studies.study_judging import study_agreement
+from refaug.extras.studies.routes.studies.study_judging import report_of, study_agreement
 from refaug.metrics.statistics.annotator_agreement import krippendorff_alpha
 from refaug.service.web.dependencies import ClientGone
 
@@ -74,23 +74,37 @@ def test_agreement_is_that_of_the_ratings(client: TestClient) -> None:
     assert row["alpha_interval"] == pytest.approx(krippendorff_alpha(matrix, "interval").value)
 
 
-def test_agreement_waits_in_the_queue_of_long_work_and_ends_with_its_client(client: TestClient) -> None:
+LONG_WORK = [
+    ("agreement", study_agreement),
+    ("report", lambda state, name, until: report_of(state, name, 1_000, until)),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "places"),
+    [(*way, places) for way, places in zip(LONG_WORK, (1, 14), strict=True)],
+    ids=["agreement", "report"],
+)
+def test_long_work_waits_in_its_queue_and_ends_with_its_client(
+    client: TestClient, name: str, answer: Any, places: int
+) -> None:
     app: Any = client.app
     state, far = app.state.refaug, time.monotonic() + 600
-    left = asyncio.run(left_in_line(state.batcher, lambda _request: study_agreement(state, "rated", far)))
-    assert left == LeftInLine(places=1, short="short", error=ClientGone, waiting=0)
-    late = client.get("/v1/studies/rated/agreement", headers={"X-Timeout-S": "1e-9"})
+    left = asyncio.run(left_in_line(state.batcher, lambda _request: answer(state, "rated", far)))
+    assert left == LeftInLine(places=places, short="short", error=ClientGone, waiting=0)
+    late = client.get(f"/v1/studies/rated/{name}", headers={"X-Timeout-S": "1e-9"})
     assert (late.status_code, late.json()["code"]) == (503, "expired")
 
 
-def test_agreement_of_more_work_than_one_request_may_be_is_refused(client: TestClient) -> None:
+@pytest.mark.parametrize(("name", "answer"), LONG_WORK, ids=["agreement", "report"])
+def test_more_work_than_one_request_may_be_is_refused(client: TestClient, name: str, answer: Any) -> None:
     app: Any = client.app
     strict = copy(app.state.refaug)
     strict.serve = replace(strict.serve)
     object.__setattr__(strict.serve, "scoring_s", 1e-3)  # less than the settings allow: the study is small
     with pytest.raises(TooLarge) as refused:
-        asyncio.run(study_agreement(strict, "rated", time.monotonic() + 600))
-    assert all(fact in refused.value.message for fact in ("8 tasks", "scoring_s"))
+        asyncio.run(answer(strict, "rated", time.monotonic() + 600))
+    assert all(fact in refused.value.message for fact in (name, "8 tasks", "scoring_s"))
 
 
 def test_the_widest_disagreement_is_first_and_is_decided_with_a_reason(client: TestClient) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from math import ceil
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Query, Request
 from pydantic import BaseModel, Field
@@ -25,7 +26,7 @@ from refaug.extras.studies.participation.study_records import adjudicate, adjudi
 from refaug.extras.studies.participation.study_store import StoredStudy
 from refaug.extras.studies.questions import protocol_questions
 from refaug.extras.studies.records import StudyTask, TaskDecision
-from refaug.extras.studies.report.numbers import StudyAnalysis, study_report
+from refaug.extras.studies.report.numbers import StudyAnalysis, report_cost, study_report
 from refaug.extras.studies.routes.parts import parts_of
 from refaug.extras.studies.routes.studies.study_protocols import StudyId
 from refaug.metrics.costs import require_work
@@ -171,20 +172,38 @@ async def plan_study(body: Annotated[PowerIn, Depends(body_of(PowerIn))]) -> Res
     return json_response({"n": needed, "participants": participants, "design_effect": effect})
 
 
-@router.get("/studies/{id}/report", **route_options(Scope.STUDY, StudyReportOut, 404, 422))
+@router.get("/studies/{id}/report", **route_options(Scope.STUDY, StudyReportOut, 404, 413, 422))
 async def get_study_report(
     request: Request,
     id: StudyId,
+    deadline: Deadline,
     draws: Annotated[int, Query(description="draws of participants behind the intervals", ge=100, le=10_000)] = 1_000,
 ) -> Response:
     """Every figure of the study so far, computed when it is asked for."""
-    state = state_of(request)
-    study = await database_threads.run_query(lambda: parts_of(state).studies.get(id))
+    return await while_connected(request, report_of(state_of(request), id, draws, deadline))
+
+
+async def report_of(state: ServiceState, study_id: str, draws: int, deadline: float) -> Response:
+    """Answer for a study in the queue of long work; TooLarge for more work than one request may be."""
+    study = await database_threads.run_query(lambda: parts_of(state).studies.get(study_id))
     tasks = await database_threads.run_query(lambda: _tasks_of(state, study))
     analysis = StudyAnalysis.of_protocol(study.protocol.fields)
     settings = replace(analysis, draws=min(draws, analysis.draws), with_pilot=study.state == "pilot")
-    report = await asyncio.to_thread(study_report, tasks, study.protocol.fields, settings)
+    units = await asyncio.to_thread(report_cost, tasks, study.protocol.fields, settings.draws)
+    work = partial(study_report, tasks, study.protocol.fields, settings)
+    report = await _in_the_queue(state, work, units, deadline, f"a report on {len(tasks):,} tasks")
     return json_response({"report": report})
+
+
+async def _in_the_queue(
+    state: ServiceState, work: Callable[[Callable[[], None]], Any], units: float, deadline: float, what: str
+) -> Any:
+    remedy = "export the study, and measure it by command: refaug studies report"
+    require_work(units, state.serve.scoring_s, what=what, setting="scoring_s", remedy=remedy)
+    progress = DeadlineProgress(deadline)
+    with progress.given_up_on_error():
+        places = queue_places(units, state.serve)
+        return await state.batcher.run(partial(work, progress.check), items=places, deadline=deadline, is_long=True)
 
 
 @router.get("/studies/{id}/agreement", **route_options(Scope.STUDY, StudyAgreementOut, 404, 413))
@@ -198,18 +217,8 @@ async def study_agreement(state: ServiceState, study_id: str, deadline: float) -
     study = await database_threads.run_query(lambda: parts_of(state).studies.get(study_id))
     tasks = await database_threads.run_query(lambda: _tasks_of(state, study))
     units = await asyncio.to_thread(agreement_cost, tasks, study.protocol.fields)
-    require_work(
-        units,
-        state.serve.scoring_s,
-        what=f"agreement over {len(tasks):,} tasks",
-        setting="scoring_s",
-        remedy="export the study, and measure it by command: refaug studies report",
-    )
-    progress = DeadlineProgress(deadline)
-    work = partial(running_agreement, tasks, study.protocol.fields, progress.check)
-    with progress.given_up_on_error():
-        places = queue_places(units, state.serve)
-        figures = await state.batcher.run(work, items=places, deadline=deadline, is_long=True)
+    work = partial(running_agreement, tasks, study.protocol.fields)
+    figures = await _in_the_queue(state, work, units, deadline, f"agreement over {len(tasks):,} tasks")
     return json_response({"questions": [_agreement_json(figure) for figure in figures]})
 
 

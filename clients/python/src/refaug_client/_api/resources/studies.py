@@ -149,7 +149,7 @@ class Studies(Resource[K]):
     def erase(self, id: str, code: str) -> None:
         """Erase all texts and answers of a participant; that there was one stays."""
 
-    @route("GET", "/v1/studies/{id}/report")
+    @route("GET", "/v1/studies/{id}/report", timed=True)
     def report(self, id: str, *, draws: Optional[int] = None) -> StudyReport:
         """Return every figure of the study so far, with and without exclusions."""
 
