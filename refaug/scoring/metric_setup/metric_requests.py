@@ -232,7 +232,7 @@ class MetricRequest:
     weighs: bool = False  # whether references of a sampled log are weighted
     weighted: bool = False  # whether references with weights are looked at
     base: bool = False  # whether the b of an index is needed
-    judging: tuple[str, ...] = ()  # the specifications that ask a judge: its own, or those of its parts
+    judging: tuple[str, ...] = ()  # specifications of metrics that need a judge: its own, or its parts'
 
     @classmethod
     def of(cls, text: str, home: Settings | None = None) -> Self:

@@ -470,14 +470,14 @@ def test_short_texts_are_one_piece_up_to_2000_replies() -> None:
 
 def test_replies_to_one_item_are_one_piece_without_a_look_at_their_cost(monkeypatch: pytest.MonkeyPatch) -> None:
     metric, references = build("bleu"), References.unweighted(["it is warm today"])
-    told = list[int]()
+    counts = list[int]()
 
     def reading_cost(_metric: Metric, lengths: Floats) -> Floats:
-        told.append(1)
+        counts.append(1)
         return lengths[1]
 
     monkeypatch.setattr(type(metric), "reading_cost", reading_cost)
     several, _ = score_replies(metric, ["it is", "it was cold"], [references, References.unweighted(["cold"])])
-    assert told == [1]
+    assert counts == [1]
     alone, _ = score_replies(metric, ["it is", "it was warm"], [references] * 2)
-    assert (told, alone[0].tolist()) == ([1], several[0].tolist())
+    assert (counts, alone[0].tolist()) == ([1], several[0].tolist())

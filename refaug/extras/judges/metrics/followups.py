@@ -20,9 +20,10 @@ from typing import Any, Final, Protocol, Self
 import numpy as np
 
 from refaug.core.errors import BadInput, NotFound, Usage
-from refaug.extras.judges.metrics.likelihood import LEAST_OF_A_PIECE, Context, PieceLikelihoods
+from refaug.extras.judges.metrics.likelihood import Context, PieceLikelihoods
 from refaug.metrics.base import NO_UTTERANCE, Floats, Problem, References
 from refaug.metrics.models.model_scores import ModelScores
+from refaug.metrics.models.unreferenced import LEAST_OF_A_PIECE
 
 DEFAULT: Final = "default"
 _FOR: Final = (

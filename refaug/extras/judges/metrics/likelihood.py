@@ -22,8 +22,8 @@ import numpy as np
 
 from refaug.metrics.base import NO_UTTERANCE, Floats, Problem, References
 from refaug.metrics.models.model_scores import ModelScores
+from refaug.metrics.models.unreferenced import LEAST_OF_A_PIECE
 
-LEAST_OF_A_PIECE: Final = -20.0  # nats
 MOST_INFORMATION: Final = 100.0
 LEAST: Final[Mapping[str, float]] = {
     "conditional": LEAST_OF_A_PIECE,

@@ -157,9 +157,9 @@ def test_settings_of_a_network_without_parts_are_those_of_before_there_were_any(
     assert chosen_inputs(settings, moved) == taught
     assert HeadOrder(**asdict(ORDER)) == ORDER
     assert "are_input" not in taught["heads"]
-    told = replace(ORDER, are_input=True)
-    assert chosen_inputs(settings, told)["heads"] == {**taught["heads"], "are_input": True}
-    assert told.of(VhredConfig(), {"emotion": 2, "meaning": 3}).predicted == 5
+    as_input = replace(ORDER, are_input=True)
+    assert chosen_inputs(settings, as_input)["heads"] == {**taught["heads"], "are_input": True}
+    assert as_input.of(VhredConfig(), {"emotion": 2, "meaning": 3}).predicted == 5
 
 
 def test_heads_that_nothing_can_teach_are_refused() -> None:

@@ -298,8 +298,8 @@ def test_heads_that_are_an_input_shape_nothing_and_nothing_but_their_losses_shap
     assert isinstance(loss, torch.Tensor)
     assert shaped(loss) == of_heads
     assert not shaped(terms.cost(0.7, 3)) & of_heads
-    said = heads.inputs_with(network.read(batch.dialogues, noise.draw_conversations).heard)[..., 4:]
-    monkeypatch.setattr(heads, "inputs_with", lambda heard: torch.cat([heard, said], dim=-1))
+    predictions = heads.inputs_with(network.read(batch.dialogues, noise.draw_conversations).heard)[..., 4:]
+    monkeypatch.setattr(heads, "inputs_with", lambda heard: torch.cat([heard, predictions], dim=-1))
     rng, step = np.random.default_rng(1), 1e-6
     for name, parameter in network.named_parameters():
         if parameter.grad is None:

@@ -155,11 +155,14 @@ def test_a_vhred_reads_the_reply_as_the_last_turn(tmp_path: Path) -> None:
 
 def test_of_each_text_only_the_numbers_of_its_scores_stay_in_memory(tmp_path: Path) -> None:
     vhred = tiny_vhred(tmp_path, turns=3)
-    source, asked = ReplyLikelihoods(vhred), [(("i want green tea",), text) for text in ("we buy the old map", "you")]
-    logs = vhred.log_likelihoods([context for context, _ in asked], [text for _, text in asked])
-    found = source.log_likelihoods(asked)
-    assert [tuple(each) for each in found] == [(len(each), float(each.sum()), float(each.min())) for each in logs]
-    assert source.log_likelihoods(asked[::-1]) == found[::-1]  # to the last bit, whatever batch each is in
+    source, replies = (
+        ReplyLikelihoods(vhred),
+        [(("i want green tea",), text) for text in ("we buy the old map", "you")],
+    )
+    logs = vhred.log_likelihoods([context for context, _ in replies], [text for _, text in replies])
+    likelihoods = source.log_likelihoods(replies)
+    assert [tuple(each) for each in likelihoods] == [(len(each), float(each.sum()), float(each.min())) for each in logs]
+    assert source.log_likelihoods(replies[::-1]) == likelihoods[::-1]  # to the last bit, whatever batch each is in
 
 
 # ── Endpoints ─────────────────────────────────────────────────────────────────────────────────────────────────────────
