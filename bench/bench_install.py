@@ -2,15 +2,18 @@
 
     python bench/bench_install.py                      the wheel alone, in a fresh environment
     python bench/bench_install.py --extras index,meta  and with these extras
+    python bench/bench_install.py --development        make .venv/.installed in a fresh clone, and with a pip that
+                                                       compiles every module
 
 Packages come from the index that pip is set up with, at the versions of the lock. Results go to
-bench/results/install.json.
+bench/results/install.json; those of --development to install_development.json.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import resource
 import shutil
 import subprocess
 import sys
@@ -75,11 +78,33 @@ def measure(archive: Path, extras: str, folder: Path) -> dict[str, Any]:
     }
 
 
+def develop(folder: Path, *variables: str) -> dict[str, float]:
+    """Make the environment of developers in a fresh clone, loops compiled."""
+    subprocess.run(["git", "clone", "-q", str(ROOT), str(folder)], check=True)
+    began, used = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(["make", "-s", "-C", str(folder), ".venv/.installed", *variables], check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = after.ru_utime + after.ru_stime - used.ru_utime - used.ru_stime
+    return {"seconds": round(time.perf_counter() - began, 1), "cpu_s": round(cpu, 1)}
+
+
+def development(folder: Path) -> dict[str, Any]:
+    """Measure the clone as it is, and one in which pip compiles all modules."""
+    ours = develop(folder / "ours")
+    plain = develop(folder / "plain", "INSTALL=install --quiet --disable-pip-version-check")
+    return {"ours": ours, "plain": plain, "ratio": {key: round(plain[key] / ours[key], 3) for key in ours}}
+
+
 def main() -> int:
     """Measure one installation."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--extras", default="", help="separated by commas")
+    parser.add_argument("--development", action="store_true", help="measure make .venv/.installed instead")
     settings = parser.parse_args()
+    if settings.development:
+        with tempfile.TemporaryDirectory() as folder:
+            write_result("install_development", development(Path(folder)), ())
+        return 0
     with tempfile.TemporaryDirectory() as folder:
         result = measure(wheel(Path(folder)), settings.extras, Path(folder))
     write_result(

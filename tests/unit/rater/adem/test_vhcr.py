@@ -459,7 +459,7 @@ def test_heads_learn_what_a_turn_is_about_unless_its_targets_are_of_others(tmp_p
     network, train, validation, targets, trained = course(tmp_path, steps=120, round_steps=20, shuffled=shuffled)
     heads: Any = report_of(network, trained, train, validation, targets)["heads"]
     for head in ("emotion", "meaning"):
-        has_learned = heads[head]["loss"] < 0.7 * heads[head]["constant_loss"]
+        has_learned = heads[head]["loss"] < 0.85 * heads[head]["constant_loss"]  # .69 and less; of others .99 and more
         assert has_learned is not shuffled
 
 
