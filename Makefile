@@ -36,6 +36,7 @@ DEMO_SCORES = $(ITEMS) --index $(LOG) $(if $(REAL),,--rater demo --metric upsilo
 HARNESSES := pytest lm_eval inspect opentelemetry verifiers
 INTEGRATIONS := clients/python/tests/integrations
 INSTALL := install --quiet --disable-pip-version-check --no-compile
+WORKERS := 2
 PIP_INDEX := $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 
 # Python compiles what is imported, not all that is installed, and every process after it reads that, even where the
@@ -94,12 +95,12 @@ demo-invented:
 	$(BIN)/refaug agreement $(DEMO)/weighted-items.jsonl --metric upsilon-bleu --metric bleu --metric chrf --metric rater --rater demo
 
 test: $(VENV)/.installed
-	$(BIN)/python -m pytest -n 2 --dist loadfile -p no:schemathesis
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -p no:schemathesis
 
 test-all: test-slow test-without-extras
 
 test-slow: $(VENV)/.installed site
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "(slow or machine) and not faults" --ignore tests/integration/test_store_s3.py
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "(slow or machine) and not faults" --ignore tests/integration/test_store_s3.py
 
 test-without-extras: $(VENV)/.installed
 	$(BIN)/python tests/without_extras.py --quick

@@ -46,7 +46,14 @@ def pytest_make_collect_report(collector: pytest.Collector) -> Iterator[None]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Have all workers number the tests alike, in whatever order they have collected them; rooms of units come last."""
+    """Have all workers number the tests alike, in whatever order they have collected them; rooms of units come last.
+
+    Each test needs an id of its own: of those that share one, workers run the first alone.
+    """
+    for item in items:
+        if item.parent and hasattr(item, "operation_label"):  # schemathesis has it in the name, pytest leaves it out
+            item._id = item.parent.id.child(item.name)
+    assert len({item.nodeid for item in items}) == len(items), "two tests have one id"
     if WORKER:
         items.sort(key=lambda item: ("/unit/" in str(item.path.parent), str(item.path)))
 
