@@ -151,7 +151,11 @@ class ReproduceOptions:
     ] = None
     minutes: Annotated[
         float | None,
-        typer.Option(help="Minutes after which networks begins no further training; it reports what is there.", min=0),
+        typer.Option(
+            help="Minutes after which networks, and metrics for rows beside, begin no further training; what is there "
+            "is reported.",
+            min=0,
+        ),
     ] = None
     ruber: Annotated[
         bool,

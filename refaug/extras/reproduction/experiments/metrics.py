@@ -2,7 +2,8 @@
 
 Two questions, each on the same rows and draws: do retrieved references help more than replies of the same lengths that
 were drawn from the log; and do the rater's weights help more than the same weights shuffled. Beside them stand the
-published method, baselines at their best, RUBER, and refaug-1 with the encoder alone.
+published method, baselines at their best, RUBER, and refaug-1 with the encoder alone. Metrics after papers of others
+stand apart, in rows beside.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from refaug.extras.reproduction.figures.main_lines import (
     main_lines_of,
     plain_line,
 )
+from refaug.extras.reproduction.figures.rows_beside import rows_beside
 from refaug.extras.reproduction.material import reference_kinds
 from refaug.extras.reproduction.material.chain import Chain
 from refaug.extras.reproduction.material.metric_lines import GREEDY, WORDS, MetricLines, MetricOnReferences
@@ -245,6 +247,7 @@ def metrics(chain: Chain, sets: Sequence[ProofSet]) -> ExperimentReport:
     subsets = correlate_subsets(single, main_lines, in_logs, near_contexts, settings)
     scarce = correlate_all_rows(metric_lines, sets)
     people = human_rows(sets, draws=settings.draws, seed=settings.seed)
+    beside = rows_beside(chain, single)
     sections = [
         Section(
             title="Agreement with people",
@@ -282,13 +285,18 @@ def metrics(chain: Chain, sets: Sequence[ProofSet]) -> ExperimentReport:
             ),
             tables=[agreement_table(scarce, "All rows, smoothing epsilon[1e-15]", kinds=("spearman", "pearson"))],
         ),
+        beside.section,
     ]
     return ExperimentReport(
         name="metrics",
         title="Agreement of metrics with people, and what it rests on",
         summary=tuple(_summary(correlations, controls, main_lines.published)),
         sections=sections,
-        notes=(*main_lines.gaps, *(f"{rated_set.name}: {note}" for rated_set in sets for note in rated_set.notes)),
+        notes=(
+            *main_lines.gaps,
+            *beside.gaps,
+            *(f"{rated_set.name}: {note}" for rated_set in sets for note in rated_set.notes),
+        ),
         data={
             "main": correlations.as_json(),
             "less_baseline": {
@@ -308,6 +316,7 @@ def metrics(chain: Chain, sets: Sequence[ProofSet]) -> ExperimentReport:
             "all_rows": scarce.as_json(("spearman", "pearson")),
             "people": {human_row.name: human_row.as_json() for human_row in people},
             "zeros": _zero_shares(main_lines.lines, single),
+            "rows_beside": beside.data,
         },
     )
 

@@ -4,5 +4,6 @@ The main names:
 
 - `correlations.correlate`: correlations of lines of scores with ratings
 - `annotators.human_rows`: how reliable the ratings themselves are
-- `main_lines.MainLines`: the lines that `metrics` compares.
+- `main_lines.MainLines`: the lines that `metrics` compares
+- `rows_beside.rows_beside`: the rows apart from them, after papers of others.
 """

@@ -47,8 +47,8 @@ from refaug.metrics.embeddings.recommended import Recommended
 from refaug.metrics.models.model_scores import RelevantReplies
 from refaug.metrics.models.ruber import Ruber
 from refaug.metrics.specification import build
+from refaug.operations.training import CROSS, LINEAR, OVER_ENCODERS, TrainRater
 from refaug.operations.training import ENCODER as ENCODER_NETWORK
-from refaug.operations.training import LINEAR, OVER_ENCODERS, TrainRater
 from refaug.rater.nn.build import PRESETS, RaterOrder, train_rater
 from refaug.rater.nn.sizes import RaterConfig
 from refaug.rater.rating import Rater
@@ -57,7 +57,7 @@ from refaug.rater.ruber.build import RuberOrder, train_ruber
 from refaug.rater.ruber.network import RuberConfig
 from refaug.rater.training.examples import ExampleSettings
 from refaug.rater.training.loop import TrainConfig
-from refaug.rater.training.order import NetworkPreset
+from refaug.rater.training.order import NetworkPreset, TrainingOrder, is_published
 from refaug.rater.training.pair_corpus import PairSettings
 from refaug.rater.trainings import train_any_rater
 from refaug.scoring.augmentation import augment
@@ -75,7 +75,11 @@ _ENCODED: Final = "proof-encoded"
 _WIDTH: Final = 200  # of the word vectors
 _EPOCHS: Final = 15  # of the word vectors
 _PAIRS: Final = 80_000  # of an epoch of a ruber, drawn anew for each
-_TOWER_PAIRS: Final = 60_000  # of an epoch of each network over an encoder: more did not agree better with people
+_POSITIVES: Final = {  # of an epoch
+    ENCODER_NETWORK: 60_000,  # of each of its networks: more did not agree better with people
+    CROSS: 40_000,
+}
+_CROSS_PRESET: Final = "small"  # a larger one takes a day of a core
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -273,24 +277,35 @@ class Chain:
             self._raters[name] = open_rater(self.home, name, threads=self.settings.threads)
         return self._raters[name]
 
-    def carried_rater(self, network: str, seed: int) -> Rater:
-        """Make and open a rater of the everyday logs whose network learns from consecutive turns."""
-        name = "proof-" + (network if seed == self.settings.seed else f"{network}-{seed}")
-        by_epochs: dict[str, Any] = {"preset": self.settings.preset, "epochs": self.settings.epochs}
-        order = TrainRater(
-            name=self.artefact_name(name),
-            logs=self.logs(self.everyday),
-            network=network,  # type: ignore[arg-type]
-            encoder=self.settings.encoder if network in OVER_ENCODERS else None,
-            positives=_TOWER_PAIRS if network == ENCODER_NETWORK else None,
-            seed=seed,
-            **({} if network == LINEAR else by_epochs),
-        )
-        began = perf_counter()
-        trained = train_any_rater(rater_places(self.home), order.order(threads=self.settings.threads), self.progress)
+    def carried_rater(self, network: str, seed: int, negatives: str | None = None) -> Rater:
+        """Make and open a rater of the everyday logs whose network learns from consecutive turns.
+
+        Of a cross rater the negatives are named, too.
+        """
+        order, began = self._carried_order(network, seed, negatives), perf_counter()
+        places = rater_places(self.home)
+        trained = train_any_rater(places, order, self.progress, learn_vectors=learn_piece_vectors)
         rater = open_rater(self.home, f"{trained.name}@{trained.version}", threads=self.settings.threads)
         self._times.note_artefact(f"rater {trained.name}", rater.spec, began, is_new=trained.is_new)
         return rater
+
+    def has_carried_rater(self, network: str, seed: int, negatives: str | None = None) -> bool:
+        """Say whether `carried_rater` would only open what the home has."""
+        return is_published(rater_places(self.home), self._carried_order(network, seed, negatives))
+
+    def _carried_order(self, network: str, seed: int, negatives: str | None) -> TrainingOrder:
+        parts = ["proof", network, negatives, None if seed == self.settings.seed else str(seed)]
+        by_epochs: dict[str, Any] = {"preset": self.settings.preset, "epochs": self.settings.epochs}
+        return TrainRater(
+            name=self.artefact_name("-".join(filter(None, parts))),
+            logs=self.logs(self.everyday),
+            network=network,  # type: ignore[arg-type]
+            encoder=self.settings.encoder if network in OVER_ENCODERS else None,
+            positives=_POSITIVES.get(network),
+            negatives=negatives,  # type: ignore[arg-type]
+            seed=seed,
+            **({} if network == LINEAR else by_epochs | ({"preset": _CROSS_PRESET} if network == CROSS else {})),
+        ).order(threads=self.settings.threads)
 
     def _training(self, sizes: NetworkPreset, seed: int) -> TrainConfig:
         return TrainConfig(

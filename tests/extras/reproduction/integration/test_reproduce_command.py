@@ -30,6 +30,8 @@ from refaug.metrics.specification import build
 
 QUICK = (
     "--no-ruber",
+    "--minutes",
+    "0.0",
     "--draws",
     "40",
     "--seeds",
@@ -148,6 +150,9 @@ def test_what_this_home_lacks_is_named_beside_the_figures(done: Path) -> None:
     for name in ("dailydialog_gupta", "dailydialog_zhao"):  # as published, an item may have no reference above 0
         assert found["main"]["rows"][name] + found["main"]["left_out"][name] == 4 * ITEMS
     assert "refaug-1 is missing: metric `refaug-1` needs the encoder" in "\n".join(found["notes"])
+    gaps = [note.partition(" ")[0] for note in found["notes"] if "--minutes" in note or "is not trained" in note]
+    assert gaps == ["masked", "retrieval", "next-utterance", "followup"]
+    assert found["rows_beside"] == {}
     assert found["claims"].keys() == {"υBLEU, closest", "υBLEU, no penalty", "υ-greedy, best", "υ-greedy, weighted"}
 
 
