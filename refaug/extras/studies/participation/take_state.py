@@ -8,6 +8,7 @@ from typing import Any, Final
 import orjson
 from sqlalchemy import Connection, Row, bindparam, func, select
 
+from refaug.extras.studies.participation.page_languages import words_file
 from refaug.extras.studies.participation.participant_acts import undoable_action
 from refaug.extras.studies.participation.study_store import Attendance
 from refaug.extras.studies.participation.tables import STUDY_TASKS
@@ -58,6 +59,7 @@ def _study(connection: Connection, attending: Attendance) -> dict[str, object]:
         "state": attending.study.state,
         "language": language,
         "languages": list(protocol.languages),
+        "words": words_file(language),
         "guidelines": protocol.text("guidelines", language),
         "texts": protocol["page_texts"],
         "adult_content": protocol["adult_content"],

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+import orjson
 import pytest
 from page_scripts import FILES, FIRST_PAGE, SCRIPTS, imported_by
 from serving import client_of, migrated
 from starlette.testclient import TestClient
 
 from refaug.core.home import Settings
+from refaug.extras.studies.participation.tasks import task_assignment
 from refaug.service.web.pages.shells import POLICY, render_shell
 from refaug.service.web.pages.static_files import static_files
 
@@ -26,7 +28,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
 
 
 def test_the_page_of_participants_loads_nothing_of_other_pages() -> None:
-    ours = {name for name in SCRIPTS if name.startswith("take/")} - {"take/words_de.js"}
+    ours = {name for name in SCRIPTS if name.startswith("take/")}
     assert imported_by("take/take.js") == {*ours, "dom.js"}
     page = render_shell(TAKE, "")
     assert set(re.findall(r'href="([^"#]+)"', page)) == {
@@ -45,22 +47,32 @@ def test_the_page_of_participants_asks_nothing_but_its_own_routes(client: TestCl
     assert routes == {"/v1/take/"}
 
 
-def test_words_of_participants_are_used_and_translated() -> None:
-    english, german = (
-        dict(re.findall(r'^  (\w+): "(.*)",$', SCRIPTS[name], flags=re.MULTILINE))
-        for name in ("take/words.js", "take/words_de.js")
-    )
-    assert set(german) - set(english) == set()
-    assert set(english) - set(german) == {"bot"}  # the same word
-    for name, text in german.items():
-        assert set(re.findall(r"\{\w+\}", text)) == set(re.findall(r"\{\w+\}", english[name])), name
+ENGLISH = dict(re.findall(r'^  (\w+): "(.*)",$', SCRIPTS["take/words.js"], flags=re.MULTILINE))
+OF_THE_SERVER = {"attention": "{answer}", **dict.fromkeys(task_assignment.ATTENTION_ANSWERS, "")}
+
+
+@pytest.mark.parametrize("language", ["de", "ja"])
+def test_a_language_has_all_words_with_their_places(language: str) -> None:
+    words = orjson.loads(FILES[f"take/languages/{language}.json"])
+    expected = {**ENGLISH, **OF_THE_SERVER}
+    assert list(words) == sorted(expected)
+    for name, text in words.items():
+        assert set(re.findall(r"\{\w+\}", text)) == set(re.findall(r"\{\w+\}", expected[name])), name
+        assert text.count("\n") == expected[name].count("\\n"), name
+
+
+def test_all_files_of_languages_are_tested() -> None:
+    assert {name for name in FILES if "/languages/" in name} == {f"take/languages/{one}.json" for one in ("de", "ja")}
+
+
+def test_words_of_participants_are_used() -> None:
     scripts = "".join(SCRIPTS[name] for name in imported_by("take/take.js"))
     steps = ("screened_out", "full", "closed", "withdrawn")  # named by the state
     sides = {f"{part}_{side}" for part in ("conversation", "speaker") for side in ("left", "right")}
-    unused = {name for name in english if f'"{name}"' not in scripts}
+    unused = {name for name in ENGLISH if f'"{name}"' not in scripts}
     assert unused <= sides | {name for step in steps for name in (step, f"{step}_text")}
 
 
 def test_the_page_is_below_100_kb() -> None:
-    names = {*imported_by("take/take.js"), "base.css", "take/take.css", "icon.svg", "take/words_de.js"}
+    names = {*imported_by("take/take.js"), "base.css", "take/take.css", "icon.svg", "take/languages/ja.json"}
     assert len(render_shell(TAKE, "")) + sum(len(FILES[name].encode()) for name in names) < FIRST_PAGE

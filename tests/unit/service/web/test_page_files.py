@@ -133,8 +133,7 @@ def test_every_script_is_imported_by_a_page_and_every_import_is_exported() -> No
         for name in re.findall(r'import\("\./([\w-]+\.js)"\)', SCRIPTS[script])
     }
     assert used | later == set(SCRIPTS)
-    of_studies = {"take/words_de.js"} if has_extra("studies") else set()
-    assert later == {"copying.js", "palette.js"} | of_studies  # loaded when they are asked for
+    assert later == {"copying.js", "palette.js"}  # loaded when they are asked for
     for name, text in SCRIPTS.items():
         for names, source in imports_of(name):
             for imported in filter(None, (one.strip() for one in names.split(","))):

@@ -11,6 +11,7 @@ from sqlalchemy import Connection, Row, bindparam, delete, insert, select, updat
 
 from refaug.core.errors import BadInput, Conflict, NotFound
 from refaug.extras.studies.participation import tables
+from refaug.extras.studies.participation.page_languages import server_words
 from refaug.extras.studies.participation.study_store import Attendance, json_text, storable, storable_json
 from refaug.extras.studies.participation.tasks import task_assignment
 from refaug.extras.studies.participation.tasks.chat_turns import messages_of
@@ -22,14 +23,6 @@ from refaug.service.database.database import time_text
 from refaug.service.database.row_seals import checked_rows, checksum_of, sealed
 
 _MOST_REASON: Final = 500
-ATTENTION_TEXT: Final[Mapping[str, str]] = {
-    "en": "This line shows that you read the questions: please choose “{answer}”.",
-    "de": "Diese Zeile zeigt, dass Sie die Fragen lesen: Bitte wählen Sie „{answer}“.",
-}
-_COLOURS: Final[Mapping[str, Mapping[str, str]]] = {
-    "de": {"red": "rot", "green": "grün", "blue": "blau", "yellow": "gelb"}
-}
-
 _ANSWERS: Final = (
     select(tables.STUDY_ANSWERS)
     .where(tables.STUDY_ANSWERS.c.task == bindparam("task"))
@@ -364,12 +357,10 @@ def shown_form(attending: Attendance, task: Row[Any]) -> ShownForm:
     form = attending.protocol.form.shown_in(language)
     if task.attention is None:
         return form
-    base = language.partition("-")[0]
-    words = _COLOURS.get(base, {})
-    text = ATTENTION_TEXT.get(base, ATTENTION_TEXT["en"])
+    words = server_words(language)
     question: dict[str, object] = {
         "id": ATTENTION,
-        "text": text.format(answer=words.get(task.attention, task.attention)),
+        "text": words["attention"].format(answer=words.get(task.attention, task.attention)),
         "type": "choice",
         "scope": "task",
         "options": [

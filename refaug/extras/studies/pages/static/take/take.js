@@ -28,8 +28,8 @@ function create(state) {
   }
 }
 
-async function speakAs({ language }) {
-  await speak(language);
+async function speakAs({ language, words }) {
+  await speak(language, words);
   document.documentElement.lang = spokenLanguage();
   document.documentElement.dir = directionOf(spokenLanguage());
   byId("skip-link").textContent = say("skip_link");

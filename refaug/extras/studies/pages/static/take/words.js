@@ -1,4 +1,4 @@
-/** What the participants' page says, in its languages. */
+/** What the participants' page says; other languages than English are files in languages/, with the same names. */
 
 const ENGLISH = {
   adult: "What the chatbots say may be unsuitable for minors.",
@@ -109,21 +109,20 @@ const ENGLISH = {
   your_turn: "Your turn",
 };
 
-const OTHERS = { de: () => import("./words_de.js") }; // loaded where a study is in that language
 const RIGHT_TO_LEFT = new Set(["ar", "dv", "fa", "he", "ku", "ps", "ur", "yi"]);
 let words = ENGLISH, spoken = "en", ofStudy = "en";
 
 const base = (language) => language.toLowerCase().split(/[-_]/)[0];
 export const directionOf = (language) => (RIGHT_TO_LEFT.has(base(language)) ? "rtl" : "ltr");
 
-/** Speak a language from here on. */
-export async function speak(language) {
-  ofStudy = language || "en";
-  let known = base(ofStudy) === "en" ? ENGLISH : null;
+/** Speak a language of a study from here on; `file` names that of its words, unless that is English. */
+export async function speak(language, file) {
+  ofStudy = language;
+  let known = null;
   try {
-    known ??= (await OTHERS[base(ofStudy)]?.())?.WORDS ?? null;
+    known = file && await (await fetch(new URL(`languages/${file}.json`, import.meta.url))).json();
   } catch { /* the service went away just now: English will do */ }
-  spoken = known ? ofStudy : "en"; // of other languages, only the texts of the study are
+  spoken = known || base(ofStudy) === "en" ? ofStudy : "en"; // of other languages, only the texts of the study are
   words = { ...ENGLISH, ...known };
 }
 
