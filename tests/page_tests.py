@@ -112,8 +112,9 @@ def choose_files(page: Page, *paths: Path) -> None:
     page.tell("DOM.setFileInputFiles", nodeId=field, files=[str(path) for path in paths])
 
 
-def accessibility_faults(page: Page) -> list[str]:
-    """Return the serious findings of axe-core on the page as it is shown; the script comes through the driver."""
+def accessibility_faults(page: Page, *, impacts: Sequence[str] | None = SERIOUS) -> list[str]:
+    """Return the findings of axe-core of some impacts, or all, on the page as it is shown; the script comes through the
+    driver."""
     if not page.run("typeof axe === 'object'"):
         page.run(AXE.read_text("utf-8") + "; 1")
     findings: Sequence[dict[str, Any]] = json.loads(
@@ -122,7 +123,7 @@ def accessibility_faults(page: Page) -> list[str]:
     return [
         f"{finding['id']}: {node['html'][:120]} {node['failureSummary'][:200]}"
         for finding in findings
-        if finding["impact"] in SERIOUS
+        if impacts is None or finding["impact"] in impacts
         for node in finding["nodes"][:3]
     ]
 

@@ -109,6 +109,12 @@ def show_shortcuts(page: Page) -> None:
     page.until("document.querySelector('#shortcuts')?.open")
 
 
+def show_api(page: Page) -> None:
+    """Open what the address names, and an answer of it."""
+    page.until("document.querySelector('.route[open] form')")
+    page.run("document.querySelector('.route[open] .status').open = true")
+
+
 def set_network(page: Page, *, is_there: bool) -> None:
     """Take the network away from a page, or give it back."""
     conditions = {"latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}
@@ -290,6 +296,7 @@ PAGES: Final = {
     "service": ("/service", show_service),
     "job": ("/service", show_job),
     "keys": ("/keys", lambda page: page.until("!document.querySelector('[aria-busy]')")),
+    "api": ("/docs#/scoring/score", show_api),
     "palette": ("/service", show_palette),
     "shortcuts": ("/service", show_shortcuts),
     "refused": ("/service", show_refused),
@@ -314,7 +321,14 @@ KEPT: Final = (
 )
 # The kept ones are in the repository; the others are for looking.
 WITH_ERRORS: Final = frozenset({"error", "refused", "unreadable", "lost"})  # their console says so, too
-IN_SIGHT: Final = ("job", "reply", "palette", "shortcuts", "refused")  # pictures of the window, not of the whole page
+IN_SIGHT: Final = (
+    "job",
+    "api",
+    "reply",
+    "palette",
+    "shortcuts",
+    "refused",
+)  # pictures of the window, not of the whole page
 
 
 def small(picture: bytes, longest: int) -> bytes:

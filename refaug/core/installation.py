@@ -39,7 +39,6 @@ MODULES_OF_EXTRAS: Final[Mapping[str, tuple[str, ...]]] = {
     "serve": (
         "cronsim",
         "fastapi",
-        "fastapi_offline",
         "httptools",
         "prometheus_client",
         "sqlalchemy",

@@ -262,9 +262,9 @@ def test_the_clock_of_a_head_is_its_own(running: Hostile) -> None:
 
 @pytest.mark.slow
 def test_an_answer_that_is_fetched_slowly_comes_whole(running: Hostile) -> None:
-    large = running.ask(running.head("GET", "/docs/files/swagger-ui-bundle.js")).body
+    large = running.ask(running.head("GET", "/openapi.json")).body
     with running.connect(buffer=4_096) as connection:
-        connection.send(running.head("GET", "/docs/files/swagger-ui-bundle.js", "Connection: close"))
+        connection.send(running.head("GET", "/openapi.json", "Connection: close"))
         begun, found = time.monotonic(), bytearray()
         while piece := connection.socket.recv(1 << 16):
             found += piece
@@ -362,7 +362,7 @@ PLACES: tuple[tuple[str, str, Any], ...] = (
     ("PUT", "/v1/artefacts/index/{}/current", {"rollback": True}),
     ("PUT", "/v1/artefacts/rater/base/current", {"version": "{}"}),
     ("GET", "/problems/{}", None),
-    ("GET", "/docs/files/{}", None),
+    ("GET", "/pages/{}/api.js", None),
 )
 CURSORS = tuple(
     f"/v1/{what}?after={{}}"
@@ -393,7 +393,7 @@ def test_names_are_names_wherever_one_stands(running: Hostile, name: str) -> Non
 
 
 def test_paths_out_and_addresses_of_others_lead_nowhere(running: Hostile) -> None:
-    for path in ("/v1/../../etc/passwd", "/docs/files/../../app.py", "//example.org/", "/v1//jobs", "/V1/jobs"):
+    for path in ("/v1/../../etc/passwd", "/pages/../../app.py", "//example.org/", "/v1//jobs", "/V1/jobs"):
         assert running.ask(running.head("GET", path)).status == 404, path
     lines = ("X-Forwarded-Host: example.org", "X-Forwarded-Prefix: //example.org", "X-Forwarded-Proto: javascript")
     answer = running.ask(running.head("GET", "/", *lines).replace(b"Host: x", b"Host: example.org", 1))

@@ -113,13 +113,13 @@ ROUTES: list[tuple[Scope, str, str, Any]] = [
     (Scope.READ, "GET", "/metrics", None),
 ]
 ANY_KEY = {"/v1/key"}
-PAGES = {"/", "/evaluate", "/studies", "/service", "/keys", "/take", "/pages/{digest}/{name}"}
+PAGES = {"/", "/evaluate", "/studies", "/service", "/keys", "/docs", "/take", "/pages/{digest}/{name}"}
 # A session that an invitation opens stands for a key; test_take_part.py asks these without one.
 TAKE = {f"/v1/take/{name}" for name in ("session", "state", "consent", "training", "undo", "withdraw", "export")} | {
     f"/v1/take/tasks/{name}"
     for name in ("next", *(f"{{task}}/{act}" for act in ("messages", "retry", "votes", "answers", "finish", "skip")))
 }
-OPEN = {"/docs", "/docs/files/{name}", "/openapi.json", "/problems/{code}", "/healthz", "/readyz"}
+OPEN = {"/openapi.json", "/problems/{code}", "/healthz", "/readyz"}
 
 
 @pytest.fixture(scope="module")

@@ -176,7 +176,8 @@ def _complete(operation: dict[str, Any], path: str, route: APIRoute) -> None:
     if required is not None:
         scope = required.scope
         statuses += [*_STATUSES_OF_KEYS, *((507,) if scope in _WRITING_SCOPES else ())]
-        operation["security"] = [{"bearer": []}, {"key": []}, {}]
+        roles = [] if scope is None else [scope.value]  # OpenAPI 3.1 has a place for what a key must be allowed
+        operation["security"] = [{"bearer": roles}, {"key": roles}, {}]
         which = "any one" if scope is None else f"one with the scope `{scope.value}`"
         requirement = f"Where keys are required, {which} is needed."
         operation["description"] = f"{operation.get('description', '')}\n\n{requirement}".strip()

@@ -44,14 +44,24 @@ SHELLS: Final[Mapping[str, Shell]] = {
     "/service": Shell(name="service", title="Service", summary="versions, jobs, schedules"),
     "/keys": Shell(name="keys", title="Keys", summary="who may do what"),
 }
+_LAST: Final[Mapping[str, Shell]] = {
+    "/docs": Shell(
+        name="documentation",
+        title="API",
+        summary="every route, with requests to send",
+        folder="documentation/",
+        styles=("documentation/documentation.css",),
+    ),
+}
 
 
 @cache
 def shells() -> Mapping[str, Shell]:
-    """Return all pages by their paths: those of extras stand last."""
+    """Return all pages by their paths: those of extras stand before the last one."""
     return {
         **SHELLS,
         **{f"/{name}": find(PAGES, name) for name in registered(PAGES)},
+        **_LAST,
     }
 
 

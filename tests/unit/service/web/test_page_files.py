@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from page_scripts import FILES, FIRST_PAGE, SCRIPTS, imported_by, imports_of
+from page_scripts import FILES, FIRST_PAGE, PAGE, PAGE_OF_THE_API, SCRIPTS, imported_by, imports_of
 from safeguards import has_extra
 from serving import client_of, migrated
 from starlette.testclient import TestClient
@@ -77,7 +77,7 @@ def test_a_shell_names_only_files_that_exist_below_its_root(path: str) -> None:
             assert target.startswith(root), target
             assert target.removeprefix(root) in FILES
         elif target and not target.startswith("#"):
-            assert target.removeprefix("/refaug") in {*SHELLS, "/docs"}
+            assert target.removeprefix("/refaug") in {*SHELLS, "/openapi.json"}
 
 
 def test_every_label_is_of_a_field_and_every_field_has_a_label() -> None:
@@ -168,6 +168,25 @@ def test_a_script_makes_no_markup_of_texts_and_asks_no_other_host(name: str) -> 
 def test_the_first_page_is_below_100_kb() -> None:
     names = {*imported_by("playground.js"), "base.css", "style.css", "icon.svg", "examples.json"}
     assert len(render_shell("/", "")) + sum(len(FILES[name].encode()) for name in names) < FIRST_PAGE
+
+
+def sent_bytes(client: TestClient, path: str) -> int:
+    """The bytes of a page with its styles and scripts, packed as they are sent."""
+    links = {
+        target.removeprefix(f"/pages/{static_files().digest}/")
+        for tag, attributes in tags_of(path).tags
+        if tag == "link" and (target := attributes.get("href"))
+    }
+    names = links | imported_by(entry_of(path))
+    addresses = [path, *(f"/pages/{static_files().digest}/{name}" for name in names)]
+    return sum(int(client.get(address).headers["content-length"]) for address in addresses)
+
+
+@pytest.mark.parametrize("path", ALL)
+def test_a_page_is_small_as_it_is_sent(client: TestClient, path: str) -> None:
+    document = int(client.get("/openapi.json").headers["content-length"]) if path == "/docs" else 0
+    assert 10_000 < sent_bytes(client, path) < PAGE
+    assert sent_bytes(client, path) + document < (PAGE_OF_THE_API if document else PAGE)
 
 
 def test_every_control_that_the_tutorial_names_is_on_a_page() -> None:

@@ -86,6 +86,10 @@ function problemFrom(text, status) {
   );
 }
 
+/** Send what a reader has written, and return the answer with whatever status. */
+export const ask = (path, { headers, takesKey, ...options }) =>
+  fetch(address(path), { credentials: "omit", cache: "no-store", ...options, headers: takesKey ? headersFor(headers) : headers });
+
 /** Return what a route answers as JSON. */
 export async function request(method, path, { body, signal, headers } = {}) {
   const sent = body === undefined ? headersFor(headers) : headersFor({ "Content-Type": "application/json", ...headers });

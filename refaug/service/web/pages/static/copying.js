@@ -1,16 +1,11 @@
 /** What the playground shows, as a request of curl, a program in Python, and a command on files. */
 
 import { address } from "./api.js";
+import { escaped, quoted } from "./shell_words.js";
 import { metricsOf, pairOf, repliesOf, retrievalOf } from "./state.js";
 
-/** Return a text as one word of a POSIX shell, without control characters: terminals take them for keys, quoted or not. */
-function quoted(text) {
-  const typed = String(text).replace(/[\0-\x08\x0b-\x1f\x7f-\x9f]/g, "");
-  return /^[\w@%+:,./-]+$/.test(typed) ? typed : `'${typed.replaceAll("'", "'\\''")}'`;
-}
-
 /** Return JSON whose control characters are all escaped. */
-const json = (value) => JSON.stringify(value).replace(/[\x7f-\x9f]/g, (character) => `\\u00${character.charCodeAt(0).toString(16)}`);
+const json = (value) => escaped(JSON.stringify(value));
 
 function python(value, indent = 0) {
   if (value === null) return "None";
