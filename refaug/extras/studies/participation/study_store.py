@@ -31,7 +31,7 @@ from refaug.extras.studies.participation.tables import (
     STUDY_TASKS,
 )
 from refaug.extras.studies.protocol.study_items import StudyUnit, items_sha256, units_of
-from refaug.extras.studies.protocol.study_protocol import StudyProtocol, is_chat
+from refaug.extras.studies.protocol.study_protocol import GAP, StudyProtocol, is_chat
 from refaug.service.audit import add_row
 from refaug.service.bots.bot_store import BotStore
 from refaug.service.database.database import Database, time_text
@@ -258,6 +258,7 @@ class StudyStore:
             if study.state != "draft":
                 if changed["per_participant"] != study.protocol["per_participant"]:
                     raise Conflict("per_participant: participants have their plans already", remedy="a new study")
+                _require_texts(study.name, changed)
                 changed = _freeze(connection, study, changed, slots)
                 _record_protocol(connection, study, changed, actor, reason.strip()[:_MOST_REASON])
             values = {"protocol": changed.content.decode(), "protocol_sha256": changed.sha256}
@@ -408,14 +409,23 @@ def _add_units(connection: Connection, study: str, units: Sequence[StudyUnit], *
         connection.execute(insert(STUDY_ITEMS), rows[start : start + _ROWS_AT_ONCE])
 
 
+def _require_texts(study: str, protocol: StudyProtocol) -> None:
+    """Refuse to show participants no consent, or a text with a gap that somebody was to fill in."""
+    if not protocol["consent"]:
+        raise Conflict(f"study {study} has no text of consent", remedy='"consent" in its protocol: what people agree to')
+    for name, text in protocol.texts():
+        line = next((line.strip() for line in text.splitlines() if GAP in line), None)
+        if line is not None:
+            raise Conflict(
+                f"study {study}: its {name} has a gap: {line[:100]!r}", remedy=f"write what belongs there in place of {GAP}"
+            )
+
+
 def _ready(
     connection: Connection, study: StoredStudy, slots: Sequence[tuple[StoredBot, bool]], actor: str
 ) -> StudyProtocol:
     """Return the protocol as it is frozen; Conflict where something is missing that a study cannot begin without."""
-    if not study.protocol["consent"]:
-        raise Conflict(
-            f"study {study.name} has no text of consent", remedy='"consent" in its protocol: what people agree to'
-        )
+    _require_texts(study.name, study.protocol)
     frozen = _freeze(connection, study, study.protocol, slots)
     if frozen.sha256 != study.protocol_sha256 or study.opened is None:
         _record_protocol(connection, study, frozen, actor, "opened" if study.opened is None else "opened again")

@@ -8,7 +8,7 @@ What is left out gets its default, so that equal studies have equal hashes. Text
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
@@ -294,9 +294,11 @@ _CHAT_FIELDS: Final = (
     "target",
 )
 _ITEM_FIELDS: Final = ("ratings_per_item", "items")
+_TEXTS: Final = ("title", "consent", "guidelines")
 _FROZEN: Final = ("bot_hashes", "items_sha256")  # added when the study opens
 
 
+GAP: Final = "[…]"  # in a text that was begun with a template: what its author has to fill in
 CHATS: Final = frozenset({StudyKind.CHAT, StudyKind.CHAT_PAIR})
 ATTENTION: Final = "attention"  # the question that says which answer to give
 
@@ -386,6 +388,14 @@ class StudyProtocol:
         return str(self.fields["translations"].get(language, {}).get(name) or self.fields[name])
 
 
+    def texts(self) -> Iterator[tuple[str, str]]:
+        """Yield every text that participants read before their tasks, with what it is."""
+        for name in _TEXTS:
+            yield name, self.fields[name]
+        for language, words in self.fields["translations"].items():
+            yield from ((f"{name} in {language}", text) for name, text in words.items())
+
+
 def is_chat(kind: StudyKind) -> bool:
     """Return whether participants talk with bots."""
     return kind in CHATS
@@ -432,7 +442,7 @@ def _checked(table: Mapping[str, Any], where: str) -> dict[str, object]:
         "skips": fields.whole("skips", 3, 0, MOST_TASKS),
         "undo": fields.flag("undo", default=True),
         "page_texts": _page_texts(fields, where),
-        "translations": translation_part(fields, where, ("title", "consent", "guidelines"), _MOST_CONSENT),
+        "translations": translation_part(fields, where, _TEXTS, _MOST_CONSENT),
         "seed": fields.whole("seed", 1, 0, 2**32 - 1),
         "adult_content": fields.flag("adult_content"),
     }

@@ -189,6 +189,38 @@ def test_what_the_form_says_by_itself_is_a_protocol_of_every_kind(browsed: Brows
         assert answer.status_code == 201, answer.text
 
 
+def test_texts_that_nobody_wrote_follow_the_language_and_have_gaps_to_fill(browsed: Browsed, page: Page) -> None:
+    def texts() -> list[str]:
+        found: list[str] = page.run(
+            "['title', 'consent', 'guidelines'].map((name) => document.querySelector(`#study-${name}`).value)"
+        )
+        return found
+
+    english = texts()
+    assert ("[…]" in english[1], english[2].splitlines()[0]) == (True, "# What to do")
+    write(page, "#study-language", "de-AT")
+    german = texts()
+    assert (german[0], "[…]" in german[1], german[2].splitlines()[0]) == ("Studie", True, "# Was zu tun ist")
+    write(page, "#study-language", "ja")
+    assert texts() == ["", "", ""]
+    write(page, "#study-language", "en")
+    write(page, "#study-consent", "Ours.")
+    write(page, "#study-language", "de")
+    assert texts() == [german[0], "Ours.", german[2]]
+
+    write(page, "#study-language", "en")
+    write(page, "#study-consent", english[1])
+    write(page, "#study-name", "gaps")
+    page.run(f"document.querySelector('[id=\"bot-{BOTS[0]}\"]').click()")
+    press(page, "Make the draft")
+    press(page, "Open it")
+    page.until("document.querySelector('#question').open")
+    press(page, "Open it", "#question")
+    assert "It takes about […] minutes" in page.until("document.querySelector('#question-problem').innerText")
+    assert browsed.server.ask("GET", "/v1/studies/gaps").json()["state"] == "draft"
+    page.said[:] = [one for one in page.said if "409" not in one]
+
+
 def test_power_agreement_disagreements_and_the_report(browsed: Browsed, page: Page) -> None:
     for difference, n in (("0.75", "48"), ("0.5", "107")):
         write(page, "#power-difference", difference)

@@ -155,6 +155,25 @@ def test_a_study_without_consent_or_items_does_not_open(client: TestClient) -> N
     assert (refused.status_code, "no items" in refused.json()["detail"]) == (409, True)
 
 
+@pytest.mark.parametrize("name", ["consent", "guidelines"])
+def test_a_study_whose_texts_have_a_gap_does_not_open(client: TestClient, name: str) -> None:
+    study = f"gap-in-{name}"
+    text = "# About this study\n\n- It takes about […] minutes."
+    client.post("/v1/studies", json={"name": study, "protocol": chat_protocol("quokka", **{name: text})})
+    for act in ("pilot", "open"):
+        refused = client.post(f"/v1/studies/{study}/{act}")
+        assert refused.status_code == 409
+        assert f"{name} has a gap: '- It takes about […] minutes.'" in refused.json()["detail"]
+    translated = chat_protocol("quokka", translations={"de": {name: "Es dauert […]."}})
+    client.put(f"/v1/studies/{study}/protocol", json={"protocol": translated, "reason": ""})
+    assert f"{name} in de has a gap" in client.post(f"/v1/studies/{study}/open").json()["detail"]
+    whole = chat_protocol("quokka", **{name: text.replace("[…]", "20")})
+    assert client.put(f"/v1/studies/{study}/protocol", json={"protocol": whole, "reason": ""}).status_code == 200
+    assert client.post(f"/v1/studies/{study}/open").status_code == 200
+    amended = client.put(f"/v1/studies/{study}/protocol", json={"protocol": chat_protocol("quokka", **{name: text}), "reason": "x"})
+    assert amended.status_code == 409
+
+
 def test_an_amendment_is_a_new_hash_and_both_are_reported(client: TestClient) -> None:
     protocol = chat_protocol("quokka", "wombat")
     person = entered(client, new_study(client, "amended", protocol))

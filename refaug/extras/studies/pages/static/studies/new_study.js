@@ -4,6 +4,7 @@ import { listAll, post } from "../api.js";
 import { byId, element, fill, printable } from "../dom.js";
 import { showProblem } from "../frame.js";
 import { area, box, field, number, saveText, select, text } from "./fields.js";
+import { followLanguage, templateOf } from "./templates.js";
 
 /** The kinds of studies, the form that each begins with, and what people do. */
 export const KINDS = {
@@ -17,16 +18,6 @@ export const KINDS = {
   "label-turns": [null, "label turns of a dialogue, or parts of them"],
 };
 const FORMS = ["chat-quality-5", "prefer-dialogue-4", "prefer-reply-4", "reply-overall", "reply-appropriateness", "sliders-7"];
-const CONSENT = `# About this study
-
-We study how well chatbots converse. You chat with some of them, or read what they wrote, and say what you think of it.
-
-- It takes about … minutes, and you are paid …
-- Chatbots may say wrong or unpleasant things. You may skip a task, and stop at any time.
-- We store your messages and your answers under a code. We store no name, no address of your computer and no name of your browser.
-- You may withdraw at any time; then your messages and answers are erased.
-- Questions: …`;
-const GUIDELINES = "# What to do\n\nWrite as you would to somebody whom you have just met. Do not write anything about yourself that others should not know.";
 
 const isChat = (kind) => kind.startsWith("chat");
 let parts = null;
@@ -35,13 +26,14 @@ let parts = null;
 export function setUpNewStudy(onMade) {
   const form = byId("new-study");
   if (parts !== null) return;
+  const template = templateOf("en");
   parts = {
-    name: text({ required: true, pattern: "[a-z0-9][a-z0-9._\\-]{0,63}", spellcheck: "false" }), title: text({ maxlength: 200, value: "Study" }),
+    name: text({ required: true, pattern: "[a-z0-9][a-z0-9._\\-]{0,63}", spellcheck: "false" }), title: text({ maxlength: 200, value: template.title }),
     kind: select(Object.entries(KINDS).map(([kind, [, about]]) => [kind, `${kind}: ${about}`])), language: text({ value: "en", maxlength: 12, spellcheck: "false" }),
     form: select([...FORMS.map((name) => [name, name]), ["own", "a form of my own"]]), ownForm: area("", { rows: 8, spellcheck: "false", class: "mono" }),
     items: element("input", { type: "file", accept: ".jsonl,.json,application/json" }),
     perParticipant: number("", 1, 200), target: number(50, 1, 1_000_000), ratings: number(3, 1, 1_000), minTurns: number(3, 0, 200), maxTurns: number(30, 1, 200),
-    delay: select([["typing", "as if it were typed"], ["none", "at once"]]), consent: area(CONSENT, { rows: 10 }), guidelines: area(GUIDELINES),
+    delay: select([["typing", "as if it were typed"], ["none", "at once"]]), consent: area(template.consent, { rows: 10 }), guidelines: area(template.guidelines),
     training: area("", { rows: 5, spellcheck: "false", class: "mono", placeholder: "{\"turns\": [\"Hi!\", \"The bus is blue.\"], \"answers\": {\"quality\": [1, 2]}, \"feedback\": \"…\"}" }), attempts: number(2, 1, 10), least: number(0.75, 0, 1, { step: 0.05 }),
     attention: number(1, 0, 10), repeat: number(0, 0, 10), code: text({ maxlength: 64, placeholder: "one of its own for each participant" }), back: text({ type: "url", placeholder: "the recruiting service's page, with {code}" }),
     pay: number("", 0, 1_000_000, { step: 0.01 }), currency: text({ value: "EUR", maxlength: 3 }), minutes: number("", 0, 1_000), retention: number(365, 1, 36_500), stop: number("", 1, 1_000_000),
@@ -62,7 +54,7 @@ export function setUpNewStudy(onMade) {
     field("study-kind", "What people do", parts.kind, null, { isWide: true }), chatOnly, itemOnly,
     field("study-form", "What they are asked", parts.form), own,
     field("study-tasks", "Tasks of each participant", parts.perParticipant, "empty: one with each bot, or ten items"),
-    field("study-consent", "Consent", parts.consent, "blank lines part paragraphs; # begins a heading, - an item of a list", { isWide: true }), field("study-guidelines", "What to do", parts.guidelines, null, { isWide: true })),
+    field("study-consent", "Consent", parts.consent, "blank lines part paragraphs; # begins a heading, - an item of a list; write what belongs in place of […]", { isWide: true }), field("study-guidelines", "What to do", parts.guidelines, null, { isWide: true })),
   element("details", {}, element("summary", {}, "Practice, checks and exclusions"), element("div", { class: "fields study-fields" },
     field("study-training", "Practice: an item a line, with the right answers", parts.training, "without any there is no practice", { isWide: true }), field("study-attempts", "Attempts", parts.attempts), field("study-least", "Share of right items that passes", parts.least),
     field("study-attention", "Attention checks", parts.attention), field("study-repeat", "Repeated tasks", parts.repeat),
@@ -84,6 +76,7 @@ export function setUpNewStudy(onMade) {
     }
   };
   parts.kind.addEventListener("change", () => { parts.form.value = KINDS[parts.kind.value][0] ?? "own"; });
+  followLanguage(parts.language, { title: parts.title, consent: parts.consent, guidelines: parts.guidelines });
   form.addEventListener("input", show);
   form.addEventListener("change", show);
   form.addEventListener("submit", (event) => { event.preventDefault(); make(onMade); });
