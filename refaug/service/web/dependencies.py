@@ -32,18 +32,19 @@ _EVENT_STREAM: Final = re.compile(r"/v1/(?:jobs|studies)/[^/]+/events")
 class Requires:
     """A dependency that lets a request pass if its key has the scope; the OpenAPI document reads `scope`.
 
-    Without a scope any valid key passes.
+    A key with `other` passes as well. Without a scope any valid key passes.
     """
 
-    def __init__(self, scope: Scope | None) -> None:
+    def __init__(self, scope: Scope | None, other: Scope | None = None) -> None:
         self.scope = scope
+        self.other = other
 
     async def __call__(self, request: Request) -> Key:
         """Return the key; NoKey, NotAllowed or TooMany if the request may not pass."""
         state = state_of(request)
         key = _checked_key(state, request)
         request.scope[_KEY] = key
-        if self.scope is not None:
+        if self.scope is not None and not (self.other is not None and key.allows(self.other)):
             key.require(self.scope)
         state.rate_limits.take(key)
         if key is not ANONYMOUS and not is_event_stream(request.scope):

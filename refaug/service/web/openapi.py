@@ -89,6 +89,7 @@ def route_options(
     *error_statuses: int,
     body: type[BaseModel] | None = None,
     examples: Mapping[str, object] | None = None,
+    other_scope: Scope | None = None,
 ) -> dict[str, Any]:
     """Return how a router takes a route: who may request it, what it reads and answers, and which errors it has.
 
@@ -100,7 +101,7 @@ def route_options(
         status: answer if isinstance(answer, Mapping) else {"model": answer} for status, answer in models.items()
     }
     return {
-        "dependencies": [Depends(Requires(scope))],
+        "dependencies": [Depends(Requires(scope, other_scope))],
         "status_code": next(iter(models)),
         "responses": {**responses, **errors(*error_statuses)},
         **({} if body is None else {"openapi_extra": request_body(body, examples=examples)}),
@@ -176,9 +177,12 @@ def _complete(operation: dict[str, Any], path: str, route: APIRoute) -> None:
     if required is not None:
         scope = required.scope
         statuses += [*_STATUSES_OF_KEYS, *((507,) if scope in _WRITING_SCOPES else ())]
-        roles = [] if scope is None else [scope.value]  # OpenAPI 3.1 has a place for what a key must be allowed
-        operation["security"] = [{"bearer": roles}, {"key": roles}, {}]
-        which = "any one" if scope is None else f"one with the scope `{scope.value}`"
+        scopes = [each.value for each in (scope, required.other) if each is not None]
+        # OpenAPI 3.1 has a place for what a key must be allowed; one of the requirements is enough.
+        roles = [[name] for name in scopes] or [[]]
+        operation["security"] = [*({kind: role} for role in roles for kind in ("bearer", "key")), {}]
+        either = " or ".join(f"`{name}`" for name in scopes)
+        which = f"one with the scope {either}" if scopes else "any one"
         requirement = f"Where keys are required, {which} is needed."
         operation["description"] = f"{operation.get('description', '')}\n\n{requirement}".strip()
     answers = operation["responses"]

@@ -130,7 +130,7 @@ _KEY_VARIABLE: Final = re.compile(r"BOT_[A-Z0-9_]+")
 BotName = Annotated[str, Path(description="name of the bot", pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")]
 
 
-@router.get("/bots", **route_options(Scope.READ, BotsOut))
+@router.get("/bots", **route_options(Scope.READ, BotsOut, other_scope=Scope.STUDY))
 async def list_bots(request: Request, after: After = "", limit: Limit = 50) -> Response:
     """Bots by name, with their specifications; keys are never in these."""
     state = state_of(request)
@@ -143,7 +143,7 @@ async def list_bots(request: Request, after: After = "", limit: Limit = 50) -> R
     return json_response(await database_threads.run_query(page))
 
 
-@router.get("/bots/{name}", **route_options(Scope.READ, OneBotOut, 404))
+@router.get("/bots/{name}", **route_options(Scope.READ, OneBotOut, 404, other_scope=Scope.STUDY))
 async def get_bot(request: Request, name: BotName) -> Response:
     """A bot, with the hash by which a change is noticed."""
     state = state_of(request)

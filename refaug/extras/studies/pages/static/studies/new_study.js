@@ -85,7 +85,13 @@ export function setUpNewStudy(onMade) {
 }
 
 async function showBots() {
-  const bots = await listAll("/v1/bots", "bots").catch(() => []);
+  let bots;
+  try {
+    bots = await listAll("/v1/bots", "bots");
+  } catch (error) {
+    showProblem(parts.bots, error);
+    return;
+  }
   fill(parts.bots, bots.length ? bots.map((bot) => { const choice = box(`bot-${bot.name}`, printable(bot.name)); choice.input.value = bot.name; choice.append(element("span", { class: "faint" }, bot.kind)); return choice; })
     : element("p", { class: "faint" }, "No bot is stored yet: ", element("code", {}, "refaug bots add NAME FILE")));
 }
