@@ -25,6 +25,7 @@ from refaug.cli import main as cli
 from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.files import write_json
 from refaug.core.home import Settings
+from refaug.service.process.server_address import server_url
 from refaug.service.server_settings import ServeSettings
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -120,6 +121,7 @@ def test_all_web_processes_answer_until_a_signal_ends_the_server(tmp_path: Path)
         assert told["environment"]["OMP_WAIT_POLICY"] == "PASSIVE"
         assert (told["root_path"], told["path"]) == ("/refaug", "/refaug/")  # as if it had come with that path
         assert served.ask("/refaug/x")["path"] == "/refaug/refaug/x", "a proxy takes it away"
+        assert server_url(Settings(home=served.home)) == f"{served.address}/refaug"
         assert served.ask(**{"x-forwarded-proto": "https"})["scheme"] == "https"
         figures = Path(told["environment"]["REFAUG_FIGURES"])
         assert figures.exists()
@@ -341,7 +343,7 @@ def test_a_check_says_which_indexes_requests_may_name(check: Check, tmp_path: Pa
     assert look("--default-index", "tea") == f"{specs[0]} for requests that name none; 2 published names in all"
 
 
-def test_check_reports_missing_source_folders_and_unknown_variables(
+def test_check_reports_missing_source_folders_and_refuses_misspelt_variables(
     check: Check, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "there").mkdir()
@@ -349,10 +351,16 @@ def test_check_reports_missing_source_folders_and_unknown_variables(
     found = check(tmp_path / "home", "--port", "0", "--sources", sources)
     assert (found.exit_code, found.error, found.wrong) == (3, "no_source", ["sources"])
     assert {look["what"]: look["found"] for look in found.told["looks"]}["sources"] == f"no folder: {tmp_path}/gone"
+    monkeypatch.setenv("REFAUG_NOTEBOOK_OF_MINE", "a variable that no setting is like")
+    found = check(tmp_path / "home", "--port", "0")
+    assert (found.exit_code, found.wrong) == (0, [])
+    assert "REFAUG_NOTEBOOK_OF_MINE" in found.told["looks"][-1]["found"]
     monkeypatch.setenv("REFAUG_WROKERS", "2")
-    told = check(tmp_path / "home", "--port", "0").told["looks"][-1]
-    assert (told["what"], told["error"]) == ("variables", None)
-    assert "REFAUG_WROKERS" in told["found"]
+    found = check(tmp_path / "home", "--port", "0")
+    assert (found.exit_code, found.error, found.wrong) == (2, "usage", ["variables"])
+    assert {look["what"]: look["found"] for look in found.told["looks"] if look["error"]} == {
+        "variables": "REFAUG_WROKERS is no setting"
+    }
 
 
 def test_a_check_shows_no_password(check: Check, tmp_path: Path) -> None:

@@ -40,6 +40,7 @@ from refaug.service.process import json_logging
 from refaug.service.process.guarded_config import ConnectionLimits, GuardedConfig
 from refaug.service.process.job_process import JobProcess, RestartBackoff, end_with_parent
 from refaug.service.process.listening_socket import BACKLOG, address_of, bound_socket
+from refaug.service.process.server_address import published_address
 from refaug.service.server_settings import ServeSettings, is_local
 from refaug.service.serving.versions.version_opener import require_shards
 
@@ -384,6 +385,7 @@ def serve(
         listener = stack.enter_context(bound_socket(settings, any_port=any_port))
         stack.enter_context(child_environment(home, settings))
         address = address_of(listener)
+        stack.enter_context(published_address(home, address, settings))
         log.info("listening on %s", address, extra={"workers": settings.workers})
         tell(address)
         jobs = JobProcess(within_s=settings.shutdown_s, level=level) if settings.job_worker else None

@@ -49,7 +49,11 @@ class ServerOptions(Options):
     study: Annotated[
         str | None, Metavar("STUDY"), Doc("A study whose pilot is running: people come to its server.")
     ] = None
-    server: Annotated[str, Metavar("URL"), Doc("The address of the server, with --study.")] = "http://127.0.0.1:8000"
+    server: Annotated[
+        str | None,
+        Metavar("URL"),
+        Doc("The address of the server, with --study; left out, that of the one that runs over this home."),
+    ] = None
     together: Annotated[int, Ge(1), Le(200), Doc("People at once, with --study.")] = 8
     pace: Annotated[
         float,
@@ -93,6 +97,7 @@ def rehearse_on_server(home: Settings, options: ServerOptions, drawn: DrawnOptio
     """Let simulated people take part in the pilot of a study; print what was planned beside what is stored."""
     from refaug.extras.studies.participation.study_store import StudyStore  # noqa: PLC0415
     from refaug.service.bots.bot_store import BotStore  # noqa: PLC0415  sqlalchemy
+    from refaug.service.process.server_address import server_url  # noqa: PLC0415
 
     try:
         from refaug.extras.studies.simulation.server_rehearsal import (  # noqa: PLC0415  httpx2
@@ -101,7 +106,8 @@ def rehearse_on_server(home: Settings, options: ServerOptions, drawn: DrawnOptio
         )
     except ModuleNotFoundError as error:
         raise MissingPart(f"{error.name} is not installed", remedy="pip install 'refaug[judges]'") from error
-    require_server(options.server)
+    address = server_url(home) if options.server is None else options.server
+    require_server(address)
     with open_database(home) as database:
         study = StudyStore(database, BotStore(database, home)).get(options.study or "")
         if study.state != "pilot":
@@ -112,7 +118,7 @@ def rehearse_on_server(home: Settings, options: ServerOptions, drawn: DrawnOptio
         rehearsal = ServerRehearsal(
             people=_people(database, study, options, drawn), protocol=dict(study.protocol.fields)
         )
-        _run(database, study, rehearsal, options, drawn, is_quiet=home.quiet)
+        _run(database, study, rehearsal, options, drawn, address=address, is_quiet=home.quiet)
         tasks = _stored_tasks(database, study, rehearsal)
     if drawn.output is not None:
         from refaug.extras.studies.records import write_tasks  # noqa: PLC0415
@@ -138,6 +144,7 @@ def _run(
     options: ServerOptions,
     drawn: DrawnOptions,
     *,
+    address: str,
     is_quiet: bool,
 ) -> None:
     """Let the people in by a separate invitation, which is revoked afterwards, whatever happens."""
@@ -156,7 +163,7 @@ def _run(
     try:
         with display_progress(quiet=is_quiet) as progress:
             rehearsal.run(
-                options.server,
+                address,
                 token,
                 partial(bots_of_task, database, study),
                 together=options.together,

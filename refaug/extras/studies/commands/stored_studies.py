@@ -22,7 +22,12 @@ if TYPE_CHECKING:
 
 StudyArgument = Annotated[str, typer.Argument(help="The study's name or id.", metavar="STUDY")]
 CodeArgument = Annotated[str, typer.Argument(help="The participant's code, such as P-3F7K2M.", metavar="CODE")]
-ServerAddress = Annotated[str, typer.Option("--url", help="The address of the server, before the path.", metavar="URL")]
+ServerAddress = Annotated[
+    str | None,
+    typer.Option(
+        "--url", help="The address that participants open, before the path; by default the server's.", metavar="URL"
+    ),
+]
 _TEXT_FIELDS = ("consent", "guidelines")
 
 
@@ -186,25 +191,32 @@ def invite_command(
     ] = None,
     days: Annotated[float | None, typer.Option("--days", help="Days until they end.", min=0.01, max=3_650)] = None,
     label: Annotated[str, typer.Option("--label", help="What they are for.")] = "",
-    base: ServerAddress = "http://127.0.0.1:8000",
+    base: ServerAddress = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Make invitations to a study, and print their links, which are shown this once."""
     from refaug.extras.studies.participation.invites import InviteStore  # noqa: PLC0415
     from refaug.service.audit import user_of_machine  # noqa: PLC0415  sqlalchemy
 
+    address = _address_of_server(context, base)
     expires = None if days is None else datetime.now(UTC) + timedelta(days=days)
     with open_database(context.obj) as database, _stores(context) as studies:
         pairs = InviteStore(database).create(
             studies.get(study), count=count, label=label, uses_max=uses, expires=expires, actor=user_of_machine()
         )
-    links = [f"{base.rstrip('/')}/take#{token}" for token, _ in pairs]
+    links = [f"{address}/take#{token}" for token, _ in pairs]
     if as_json:
         invites = [{**invite.as_json(), "link": link} for (_, invite), link in zip(pairs, links, strict=True)]
         print_json({"invites": invites})
         return
     for link in links:
         print_line(link)
+
+
+def _address_of_server(context: typer.Context, address: str | None) -> str:
+    from refaug.service.process.server_address import server_url  # noqa: PLC0415  settings of the server
+
+    return (server_url(context.obj) if address is None else address).rstrip("/")
 
 
 def progress_command(context: typer.Context, study: StudyArgument, as_json: JsonFlag = False) -> None:
@@ -224,15 +236,16 @@ def progress_command(context: typer.Context, study: StudyArgument, as_json: Json
 
 
 def resume_command(
-    context: typer.Context, study: StudyArgument, code: CodeArgument, *, base: ServerAddress = "http://127.0.0.1:8000"
+    context: typer.Context, study: StudyArgument, code: CodeArgument, *, base: ServerAddress = None
 ) -> None:
     """Print a new link by which a participant goes on; their former links and all their sessions end."""
     from refaug.extras.studies.participation.invites import InviteStore  # noqa: PLC0415
     from refaug.service.audit import user_of_machine  # noqa: PLC0415  sqlalchemy
 
+    address = _address_of_server(context, base)
     with open_database(context.obj) as database, _stores(context) as studies:
         token = InviteStore(database).renew_resume_link(studies.get(study), code, actor=user_of_machine())
-    print_line(f"{base.rstrip('/')}/take#{token}")
+    print_line(f"{address}/take#{token}")
 
 
 def erase_command(context: typer.Context, study: StudyArgument, code: CodeArgument) -> None:

@@ -14,6 +14,8 @@ from typer.testing import CliRunner
 from refaug.cli.main import app
 from refaug.core.errors import RefaugError
 from refaug.core.home import Settings
+from refaug.service.process.server_address import published_address
+from refaug.service.server_settings import ServeSettings
 
 RUNNER = CliRunner()
 
@@ -39,6 +41,23 @@ def home(tmp_path: Path) -> Path:
         file.write_text(json.dumps({"kind": "replay", "replies": [f"It is {name[0]}."], "cycle": True}))
         run(tmp_path / "home", "bots", "add", name, str(file))
     return tmp_path / "home"
+
+
+def test_links_lead_to_the_server_of_the_home(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "p.json").write_text(json.dumps({"kind": "chat", "bots": ["quokka"], "consent": "Yes?"}))
+    run(home, "studies", "new", "first", str(tmp_path / "p.json"))
+
+    def address(*options: str) -> str:
+        return run(home, "studies", "invite", "first", *options).strip().partition("#")[0]
+
+    assert address() == "http://127.0.0.1:8000/take"  # where one would listen
+    monkeypatch.setenv("REFAUG_PORT", "8100")
+    assert address() == "http://127.0.0.1:8100/take"
+    with published_address(Settings(home=home), "http://0.0.0.0:8123", ServeSettings(root_path="/refaug/")):
+        assert address() == "http://127.0.0.1:8123/refaug/take"
+        assert address("--url", "https://study.example/") == "https://study.example/take"
+    with published_address(Settings(home=home), "unix:/run/refaug", ServeSettings()):
+        assert "name the address" in run(home, "studies", "invite", "first", code=2)
 
 
 @pytest.mark.slow
