@@ -6,12 +6,14 @@ import contextlib
 import os
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, fields
+from difflib import get_close_matches
 from pathlib import Path
+from typing import Final
 
 from refaug.cli.shared.output import count_of, print_json, print_line, print_table
 from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.clusters import require_reachable
-from refaug.core.errors import Locked, NoAccess, NoSource, RefaugError, Unavailable
+from refaug.core.errors import Locked, NoAccess, NoSource, RefaugError, Unavailable, Usage
 from refaug.core.home import CLUSTER_VARIABLES, STORE_VARIABLES, VARIABLES, Settings
 from refaug.core.processes.live_file import LiveFile
 from refaug.core.text.messages import without_secrets
@@ -21,14 +23,24 @@ from refaug.service.process.server import has_keys, raise_file_limit, require_ke
 from refaug.service.server_settings import ServeSettings, is_local, variable_of
 from refaug.service.serving.versions.version_opener import require_shards
 
+_PREFIX: Final = "REFAUG_"
+_OF_CLIENTS: Final = ("REFAUG_URL", "REFAUG_KEY")  # of this server, for clients on the same machine
+_ALIKE: Final = 0.75  # of two names, in one of which two letters have changed places
+
 
 @dataclass(frozen=True, kw_only=True)
 class CheckOutcome:
-    """The outcome of one check: what was found, or what is wrong."""
+    """The outcome of one check: what was found, or what is wrong, or what is to be noted and stops no start."""
 
     what: str
     found: str
     error: RefaugError | None = None
+    is_note: bool = False
+
+    @property
+    def mark(self) -> str:
+        """How the line of the check begins."""
+        return "BAD " if self.error else "note" if self.is_note else "ok  "
 
 
 def check_serve(
@@ -58,7 +70,7 @@ def check_serve(
         print_table("settings", ("setting", "value", "from"), chosen)
         print_line()
         for outcome in outcomes:
-            print_line(f"{'BAD ' if outcome.error else 'ok  '} {outcome.what:<10} {outcome.found}")
+            print_line(f"{outcome.mark} {outcome.what:<10} {outcome.found}")
             if outcome.error is not None and outcome.error.remedy:
                 print_line(f"     {'':<10} → {outcome.error.remedy}")
     if errors:
@@ -86,7 +98,7 @@ def _run_checks(home: Settings, settings: ServeSettings, *, any_port: bool) -> I
     if settings.shards:
         yield _run_check("shards", lambda: _shards(settings))
     yield _run_check("sources", lambda: _sources(settings))
-    yield _run_check("variables", _variables)
+    yield _variables()
 
 
 def _run_check(what: str, check: Callable[[], str]) -> CheckOutcome:
@@ -184,9 +196,30 @@ def _sources(settings: ServeSettings) -> str:
     return "inbox/ in the home" + "".join(f", {root}" for root in roots)
 
 
-def _variables() -> str:
-    """Warn about variables with a misspelt name, which would have no effect."""
+def _variables() -> CheckOutcome:
+    """Refuse variables with a misspelt name, which would have no effect, and note others that are no settings."""
+    unknown_names = _unknown_variables()
+    for name in unknown_names:
+        if (meant := _misspelt(name)) is not None:
+            error = Usage(f"{name} is no setting", remedy=f"{meant}, which is one, or no variable of this name")
+            return CheckOutcome(what="variables", found=error.message, error=error)
+    listed = ", ".join(unknown_names)
+    finding = f"no settings of a server: {listed}" if unknown_names else "all that begin with REFAUG_ are known"
+    return CheckOutcome(what="variables", found=finding, is_note=bool(unknown_names))
+
+
+def _known_variables() -> list[str]:
     of_server = (variable_of(field.name) for field in fields(ServeSettings))
-    known_names = {*VARIABLES, *STORE_VARIABLES, *CLUSTER_VARIABLES, *of_server}
-    unknown = sorted(name for name in os.environ if name.startswith("REFAUG_") and name not in known_names)
-    return f"no settings of a server: {', '.join(unknown)}" if unknown else "all that begin with REFAUG_ are known"
+    return [*VARIABLES, *STORE_VARIABLES, *CLUSTER_VARIABLES, *_OF_CLIENTS, *of_server]
+
+
+def _unknown_variables() -> list[str]:
+    known_names = set(_known_variables())
+    return sorted(name for name in os.environ if name.startswith(_PREFIX) and name not in known_names)
+
+
+def _misspelt(name: str) -> str | None:
+    """Return the setting that a variable was probably meant to be."""
+    settings = [each.removeprefix(_PREFIX) for each in _known_variables()]
+    nearest = get_close_matches(name.removeprefix(_PREFIX), settings, n=1, cutoff=_ALIKE)
+    return _PREFIX + nearest[0] if nearest else None
