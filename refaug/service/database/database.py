@@ -55,6 +55,15 @@ _STATE_CLASSES: Final = {
     "57": "has ended the connection, or did not answer in time",
 }
 
+# What PostgreSQL, or libpq itself, says where a new connection is refused for what REFAUG_DATABASE names.
+_REFUSALS: Final = {
+    "password authentication failed": "does not let us in: the user or the password is wrong",
+    "no password supplied": "does not let us in without a password",
+    "no pg_hba.conf entry": "does not let this user in from here",
+    "is not permitted to log in": "does not let this user in",
+    "does not exist": "does not exist, or has no such user",
+}
+
 
 class NewerDatabase(Conflict):
     """The database was brought up to date by a newer version, whose tables this one does not know."""
@@ -447,6 +456,10 @@ def _public_postgresql_error(cause: BaseException | None) -> RefaugError | None:
         return _no_tables_error()
     if isinstance(cause, psycopg.errors.ReadOnlySqlTransaction):
         return _unavailable_error("only lets us read", "name the server that takes writes")
+    if isinstance(cause, psycopg.OperationalError) and not state:  # a connection that was refused has no state
+        for words, what in _REFUSALS.items():
+            if words in str(cause):
+                return _unavailable_error(what, "look at the user, the password and the name in REFAUG_DATABASE")
     if isinstance(cause, psycopg.OperationalError | psycopg.InterfaceError | psycopg.InternalError):
         return _unavailable_error(_STATE_CLASSES.get(state[:2], "cannot be reached"))
     return None

@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 import os
 import shutil
+import socket
 import sqlite3
 import threading
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta, timezone
 
 import orjson
@@ -41,6 +42,7 @@ from refaug.service.database.tables import (
 from refaug.service.doctor import FindingState, examine
 
 pytest_plugins = ("databases",)
+ENCRYPTION, OTHER_ENCRYPTION = (number.to_bytes(4, "big") for number in (80_877_103, 80_877_104))  # TLS, GSSAPI
 
 
 def put_key(connection, name, **more):
@@ -502,6 +504,47 @@ def test_a_connection_that_is_ended_in_a_transaction_undoes_it(on_cluster, clust
     put_keys(on_cluster, "three")
     cluster.ask(ended)  # while no transaction is open: nobody notices
     assert names(on_cluster) == ["three"]
+
+
+@contextmanager
+def refusing_server(message, code):
+    """A server that refuses every connection as PostgreSQL does, over its protocol: the port."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def answer():
+            with suppress(OSError):  # the end of the test
+                while True:
+                    connection, _ = listener.accept()
+                    with connection:
+                        while connection.recv(1024)[4:8] in (ENCRYPTION, OTHER_ENCRYPTION):
+                            connection.sendall(b"N")
+                        fields = f"SFATAL\0C{code}\0M{message}\0\0".encode()
+                        connection.sendall(b"E" + (len(fields) + 4).to_bytes(4, "big") + fields)
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        yield listener.getsockname()[1]
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    ("message", "code", "said"),
+    [
+        ('password authentication failed for user "me"', "28P01", "the user or the password is wrong"),
+        ('no pg_hba.conf entry for host "127.0.0.1"', "28000", "does not let this user in from here"),
+        ('database "chat" does not exist', "3D000", "does not exist"),
+    ],
+)
+def test_a_refused_connection_says_why_and_what_to_look_at(tmp_path, message, code, said):
+    with refusing_server(message, code) as port:
+        database = Database.open(Settings(home=tmp_path), f"postgresql://me:hunter2@127.0.0.1:{port}/chat", wait_s=2)
+        with pytest.raises(Unavailable) as raised, database.reading():
+            pass
+        database.close()
+    assert said in raised.value.message
+    assert "REFAUG_DATABASE" in raised.value.remedy
+    assert "hunter2" not in f"{raised.value} {raised.value.remedy}"
 
 
 def test_nothing_says_the_password_of_the_url(tmp_path, caplog):
