@@ -410,14 +410,17 @@ def _add_units(connection: Connection, study: str, units: Sequence[StudyUnit], *
 
 
 def _require_texts(study: str, protocol: StudyProtocol) -> None:
-    """Refuse to show participants no consent, or a text with a gap that somebody was to fill in."""
+    """Refuse to show participants no consent, or a text with a gap that its author was to fill in."""
     if not protocol["consent"]:
-        raise Conflict(f"study {study} has no text of consent", remedy='"consent" in its protocol: what people agree to')
+        raise Conflict(
+            f"study {study} has no text of consent", remedy='"consent" in its protocol: what people agree to'
+        )
     for name, text in protocol.texts():
         line = next((line.strip() for line in text.splitlines() if GAP in line), None)
         if line is not None:
             raise Conflict(
-                f"study {study}: its {name} has a gap: {line[:100]!r}", remedy=f"write what belongs there in place of {GAP}"
+                f"study {study}: its {name} has a gap: {line[:100]!r}",
+                remedy=f"write what belongs there in place of {GAP}",
             )
 
 

@@ -186,7 +186,7 @@ STUDY_MESSAGES: Final = Table(
     Column("side", PLAIN, primary_key=True),
     Column("n", Integer, primary_key=True, autoincrement=False),
     Column("role", Text, nullable=False),
-    Column("state", Text, nullable=False),  # asked, answered, failed
+    Column("state", Text, nullable=False),  # asked, answered, failed, unanswered
     Column("text", Text),
     Column("vote", Integer),
     Column("problem", Text),

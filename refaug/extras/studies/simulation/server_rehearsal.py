@@ -104,8 +104,8 @@ class ParticipantBrowser:
 
     @property
     def has_failed_reply(self) -> bool:
-        """Whether some reply of the current task has failed."""
-        return any(message["state"] == "failed" for message in self._messages())
+        """Whether some reply of the current task did not come."""
+        return any(message["state"] in ("failed", "unanswered") for message in self._messages())
 
     def _messages(self) -> list[Mapping[str, Any]]:
         task = self.state.get("task")

@@ -14,11 +14,15 @@ from sqlalchemy import text
 from starlette.testclient import TestClient
 from studying import Person, add_bots, chat_protocol, new_study
 
+from refaug.bots.replier import BotReply
 from refaug.core.errors import Unavailable
 from refaug.core.home import Settings
 from refaug.extras.studies.participation.participant_acts import spent_ms
+from refaug.extras.studies.participation.tasks.chat_turns import AskedTurn
+from refaug.extras.studies.routes.participants import participant_tasks
 from refaug.extras.studies.routes.parts import parts_of
 from refaug.service.database.database import Database, time_text
+from refaug.service.web.state import ServiceState
 
 pytest_plugins = ("databases",)
 JSON = {"Content-Type": "application/json"}
@@ -105,6 +109,36 @@ def test_a_bot_that_is_down_is_said_kindly_and_counted_and_another_task_is_offer
     assert other.sides[0]["messages"][-1]["state"] == "answered"
 
 
+def test_what_a_bot_has_no_reply_to_is_said_in_other_words(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    reply_of = participant_tasks._reply_of
+
+    async def reply(state: ServiceState, turn: AskedTurn) -> BotReply:
+        knows_none = turn.turns[-1] == "xyzzy" and turn.bot == "quokka"
+        return BotReply(text=None, problem="no_known_word") if knows_none else await reply_of(state, turn)
+
+    monkeypatch.setattr(participant_tasks, "_reply_of", reply)
+    protocol = chat_protocol("quokka", "wombat", kind="chat-pair", form="prefer-dialogue-4", min_turns=2)
+    person = entered(client, new_study(client, "wordless", protocol))
+    task = person.done("tasks/next")["task"]["id"]
+    person.say("hello")
+    person.say("xyzzy")
+    ends = sorted(side["messages"][-1]["state"] for side in person.sides)
+    assert ends == ["answered", "unanswered"]
+    assert "1 more message of yours is needed" in person.state["task"]["why_not"]  # this one does not count
+    assert person.post(f"tasks/{task}/messages", {"n": 5, "text": "too far"}).status_code == 409
+    person.done(f"tasks/{task}/messages", {"n": 3, "text": "hello again"})
+    while any(side["messages"][-1]["state"] == "asked" for side in person.sides):
+        person.look(20)
+    for side in person.sides:
+        assert [message["text"] for message in side["messages"]][::2] == ["hello", "hello again"]
+        assert {message["state"] for message in side["messages"]} == {"answered"}
+    person.say("xyzzy")
+    progress = client.get("/v1/studies/wordless/progress").json()
+    assert [(bot["failures"], bot["failing"]) for bot in progress["bots"]] == [(0, False)] * 2
+    skips = person.state["study"]["skips_left"]
+    assert person.done(f"tasks/{task}/skip", {"reason": "It has no words."})["study"]["skips_left"] == skips
+
+
 def test_a_changed_bot_is_not_asked(client: TestClient) -> None:
     add_bots(client, "bandicoot")
     token = new_study(client, "changed", chat_protocol("bandicoot"))
@@ -170,7 +204,9 @@ def test_a_study_whose_texts_have_a_gap_does_not_open(client: TestClient, name: 
     whole = chat_protocol("quokka", **{name: text.replace("[…]", "20")})
     assert client.put(f"/v1/studies/{study}/protocol", json={"protocol": whole, "reason": ""}).status_code == 200
     assert client.post(f"/v1/studies/{study}/open").status_code == 200
-    amended = client.put(f"/v1/studies/{study}/protocol", json={"protocol": chat_protocol("quokka", **{name: text}), "reason": "x"})
+    amended = client.put(
+        f"/v1/studies/{study}/protocol", json={"protocol": chat_protocol("quokka", **{name: text}), "reason": "x"}
+    )
     assert amended.status_code == 409
 
 

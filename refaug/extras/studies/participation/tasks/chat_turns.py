@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from sqlalchemy import Connection, Row, bindparam, insert, select, update
+from sqlalchemy import Connection, Row, bindparam, delete, insert, select, update
 
 from refaug.core.errors import BadInput, Conflict
 from refaug.extras.studies.participation.study_store import Attendance, storable
@@ -26,6 +26,9 @@ VENDOR_NAMES: Final = (
     "large language model",
 )  # fmt: skip
 _SHORTEST_NAME: Final = 3
+UNANSWERED: Final = "unanswered"  # the state of a reply that its bot does not have; with other words it may have one
+# Reasons that lie in the message: the bot works, and is not failing.
+_OF_THE_MESSAGE: Final = frozenset({"no_known_word", "nothing_retrieved", "nothing_generated"})
 _OF_TASK: Final = select(STUDY_MESSAGES).where(STUDY_MESSAGES.c.task == bindparam("task"))
 _MESSAGES: Final = _OF_TASK.order_by(STUDY_MESSAGES.c.n)
 _ASKED: Final = _OF_TASK.where(STUDY_MESSAGES.c.state == "asked")
@@ -70,7 +73,10 @@ def messages_of(connection: Connection, task: str) -> dict[str, list[Row[Any]]]:
 def add_message(
     connection: Connection, attending: Attendance, task: Row[Any], n: int, text: str, *, holder: str = ""
 ) -> list[str]:
-    """Store a participant's message and ask the bot of each side for a reply; Conflict where it is not their turn."""
+    """Store a participant's message and ask the bot of each side for a reply; Conflict where it is not their turn.
+
+    It takes the place of a message that a bot had no reply to.
+    """
     protocol = attending.protocol
     most = protocol["max_message_chars"]
     if not text.strip():
@@ -78,8 +84,16 @@ def add_message(
     if len(text) > most:
         raise BadInput(f"text: {len(text):,} characters are too many for one message", remedy=f"at most {most:,}")
     sides, stored = side_names(protocol.kind), messages_of(connection, task.id)
+    replaced = min(
+        (messages[-1].n - 1 for messages in stored.values() if messages[-1].state == UNANSWERED), default=None
+    )
+    if replaced is not None:
+        stored = {side: [row for row in messages if row.n < replaced] for side, messages in stored.items()}
     for side in sides:
         _require_turn(stored.get(side, []), n, protocol["max_turns"])
+    if replaced is not None:
+        columns = STUDY_MESSAGES.c
+        connection.execute(delete(STUDY_MESSAGES).where(columns.task == task.id, columns.n >= replaced))
     at = time_text(attending.now)
     base = {"task": task.id, "at": at, "tries": 0, "holder": None}
     message = {**base, "n": n, "role": "participant", "state": "answered", "text": storable(text)}
@@ -105,9 +119,9 @@ def _require_turn(messages: Sequence[Row[Any]], n: int, most_turns: int) -> None
 
 
 def ask_failed_again(connection: Connection, task: Row[Any]) -> int:
-    """Let the failed replies of a task be asked for again, and return how many there are."""
+    """Let the replies of a task that did not come be asked for again, and return how many there are."""
     columns = STUDY_MESSAGES.c
-    failed = update(STUDY_MESSAGES).where(columns.task == task.id, columns.state == "failed")
+    failed = update(STUDY_MESSAGES).where(columns.task == task.id, columns.state.in_(("failed", UNANSWERED)))
     return connection.execute(failed.values(state="asked", problem=None, holder=None)).rowcount
 
 
@@ -160,12 +174,17 @@ def _asked_turn(connection: Connection, row: Row[Any]) -> AskedTurn:
 def store_reply(
     database: Database, turn: AskedTurn, *, text: str | None, problem: str = "", ms: float | None = None
 ) -> bool:
-    """Store what a bot has replied, once; without a text the reply has failed, which is counted for the bot."""
+    """Store what a bot has replied, once; without a text the reply has failed, which is counted for the bot.
+
+    Where it has no reply to what was said, it works, and nothing is counted.
+    """
     columns = STUDY_MESSAGES.c
     place = (columns.task == turn.task, columns.side == turn.side, columns.n == turn.n, columns.state == "asked")
     values: dict[str, object] = {"holder": None, "ms": ms, "at": time_text()}
+    is_unanswered = problem in _OF_THE_MESSAGE and bool(turn.turns)
     if text is None:
-        values |= {"state": "failed", "problem": problem[:200] or "no_reply"}
+        state = UNANSWERED if is_unanswered else "failed"
+        values |= {"state": state, "problem": problem[:200] or "no_reply"}
     else:
         told = {"task": turn.task, "side": turn.side, "n": turn.n, "role": "bot", "text": storable(text)}
         checksum = sealed(STUDY_MESSAGES, told)["checksum"]
@@ -177,7 +196,7 @@ def store_reply(
         task = connection.execute(select(STUDY_TASKS.c.study).where(STUDY_TASKS.c.id == turn.task)).one()
         bots = STUDY_BOTS.c
         mine = (bots.study == task.study, bots.bot == turn.bot, bots.spec_sha256 == turn.bot_sha256)
-        if text is None:
+        if text is None and not is_unanswered:
             counted = {"failures": bots.failures + 1, "failed_at": time_text()}
             connection.execute(update(STUDY_BOTS).where(*mine).values(counted))
         else:

@@ -10,7 +10,7 @@ const TYPING = { perCharacter: 0.04, before: 0.15, by: 3 }; // seconds of typing
 
 const roleOf = (side, role) => (role === "participant" ? say("you") : side === "left" ? say("bot_left") : side === "right" ? say("bot_right") : say("bot"));
 
-/** Return a conversation: `{node, update, canClose}`; `onChange` hears when it may be closed, `onTrouble` of refusals. */
+/** Return a conversation: `{node, end, update, canClose}`, with `end` the row that stays in sight; `onChange` hears when it may be closed, `onTrouble` of refusals. */
 export function createChat(task, study, { onChange, onTrouble }) {
   const isPair = task.sides.length > 1;
   const logs = task.sides.map(({ side }) => ({ side, node: element("div", { class: "log-of-chat", role: "log", "aria-live": "polite", "aria-label": isPair ? roleOf(side, "bot") : say("conversation") }), rows: new Map() }));
@@ -18,12 +18,14 @@ export function createChat(task, study, { onChange, onTrouble }) {
   const input = element("textarea", { id: "message", rows: 1, dir: "auto", lang: studyLanguage(), autocomplete: "off", "aria-describedby": "message-help", placeholder: say("message"), "aria-label": say("message") });
   const help = element("p", { id: "message-help", class: "faint", role: "status", hidden: true });
   const button = element("button", { type: "submit", class: "primary", id: "send" }, say("send"));
+  const end = element("div", { class: "row apart chat-end" }, status);
   const composer = element("form", { class: "composer", onsubmit: (event) => { event.preventDefault(); send(); } }, element("div", { class: "composer-row" }, input, button), help);
-  const failure = element("div", { class: "notice warn", hidden: true, id: "failure" }, element("p", {}, say("failed")), element("div", { class: "row" }, element("button", { type: "button", id: "ask-again", onclick: () => askAgain() }, say("ask_again")),
+  const why = element("p"), again = element("button", { type: "button", id: "ask-again", onclick: () => askAgain() }, say("ask_again"));
+  const failure = element("div", { class: "notice warn", hidden: true, id: "failure", role: "status" }, why, element("div", { class: "row" }, again,
     element("button", { type: "button", id: "other-task", onclick: () => act(`tasks/${current.id}/skip`, { reason: "bot_failed" }).catch(onTrouble) }, say("other_task"))));
   const node = element("div", { class: "chat" },
     element("div", { class: isPair ? "sides" : "one-side" }, logs.map((log) => (isPair ? element("section", { class: "panel", "aria-label": roleOf(log.side, "bot") }, element("h2", {}, roleOf(log.side, "bot")), log.node) : log.node))),
-    failure, status, composer);
+    failure, element("div", { class: "chat-bar" }, composer, end));
   const most = study.max_message_chars ?? MOST;
   let current = task, isFirst = true, pending = null, sentAt = 0;
   const held = new Set(); // replies that are there and not shown yet
@@ -35,8 +37,8 @@ export function createChat(task, study, { onChange, onTrouble }) {
     if (pending && next.sides.every(({ messages }) => messages.some((message) => message.role === "participant" && message.n >= pending.n))) pending = null;
     for (const log of logs) {
       const { messages } = next.sides.find(({ side }) => side === log.side);
-      const places = new Set(messages.map(keyOf));
-      for (const [key, row] of log.rows) if (!places.has(key)) { row.node.remove(); log.rows.delete(key); } // taken back
+      const places = new Map(messages.map((message) => [keyOf(message), message.text]));
+      for (const [key, row] of log.rows) if (places.get(key) !== row.text) { row.node.remove(); log.rows.delete(key); } // taken back, or said in other words
       for (const message of messages) showMessage(log, message);
       showPending(log, messages);
     }
@@ -65,7 +67,7 @@ export function createChat(task, study, { onChange, onTrouble }) {
     if (log.rows.has(keyOf(message))) return;
     const isBot = message.role === "bot", votes = isBot && study.votes && !isOpening(log.side, message) ? voteButtons(log.side, message) : null;
     const row = element("div", { class: `message ${message.role}`, dataset: { n: message.n } }, element("span", { class: "speaker" }, roleOf(log.side, message.role)), spoken(message.text), votes?.node);
-    log.rows.set(keyOf(message), { node: row, vote: votes?.show });
+    log.rows.set(keyOf(message), { node: row, text: message.text, vote: votes?.show });
     log.node.querySelector(".pending")?.remove();
     log.node.append(row);
     if (!isFirst) row.scrollIntoView({ block: "nearest" });
@@ -105,15 +107,17 @@ export function createChat(task, study, { onChange, onTrouble }) {
   const isOpening = (side, { n }) => !current.sides.find((one) => one.side === side).messages.some((message) => message.role === "participant" && message.n < n);
   const newest = () => current.sides.map(({ messages }) => messages.at(-1)).filter(Boolean);
   const isAsked = () => newest().some((message) => message.role === "participant" || message.state === "asked");
-  const hasFailed = () => newest().some((message) => message.state === "failed");
-  const turnsDone = () => Math.min(...current.sides.map(({ messages }) => messages.filter(({ role }) => role === "participant").length)) - (isAsked() ? 1 : 0);
+  const hasState = (state) => newest().some((message) => message.state === state);
+  const turnsDone = () => Math.min(...current.sides.map(({ messages }) => messages.filter(({ role }) => role === "participant").length)) - (isAsked() || hasState("unanswered") ? 1 : 0);
   const isAtEnd = () => study.max_turns > 0 && turnsDone() >= study.max_turns;
   const canClose = () => turnsDone() >= (study.min_turns ?? 0) && !pending && !isAsked() && held.size === 0;
 
   function send() {
     const text = input.value, count = [...text].length;
     if (!text.trim() || count > most || !mayWrite()) { showHelp(); return; }
-    pending = { n: Math.max(0, ...newest().map((message) => message.n)) + 1, text };
+    const last = Math.max(0, ...newest().map((message) => message.n));
+    pending = { n: hasState("unanswered") ? last - 1 : last + 1, text };
+    current = { ...current, sides: current.sides.map((one) => ({ ...one, messages: one.messages.filter(({ n }) => n < pending.n) })) }; // other words replace what had no reply
     sentAt = performance.now();
     input.value = "";
     drafts.drop(`${current.id}/message`);
@@ -133,12 +137,15 @@ export function createChat(task, study, { onChange, onTrouble }) {
     act(`tasks/${current.id}/retry`).catch(onTrouble);
   }
 
-  const mayWrite = () => !pending && !isAsked() && held.size === 0 && !isAtEnd() && !hasFailed();
+  const mayWrite = () => !pending && !isAsked() && held.size === 0 && !isAtEnd() && !hasState("failed");
 
   function showState() {
     const isWriting = Boolean(pending) || isAsked() || held.size > 0, done = turnsDone();
     const turns = done < (study.min_turns ?? 0) ? say("least_turns", { done, least: study.min_turns }) : say("more_turns", { done });
-    failure.hidden = isWriting || !hasFailed();
+    failure.hidden = isWriting || !(hasState("failed") || hasState("unanswered"));
+    again.hidden = !hasState("failed");
+    const reason = say(hasState("failed") ? "failed" : "unanswered");
+    if (why.textContent !== reason) why.textContent = reason;
     const words = isAtEnd() && !isWriting ? say("end", { most: study.max_turns }) : `${turns} · ${isWriting ? `${isPair ? `${say("bot_left")}, ${say("bot_right")}` : say("bot")} ${say("writing")}` : say("your_turn")}`;
     if (status.textContent !== words) status.textContent = words;
     status.classList.toggle("writing", isWriting);
@@ -165,6 +172,6 @@ export function createChat(task, study, { onChange, onTrouble }) {
   });
   input.value = drafts.get(`${task.id}/message`) ?? "";
   update(task);
-  return { node, update, canClose, focus: () => input.focus() };
+  return { node, end, update, canClose, focus: () => input.focus() };
 }
 

@@ -96,6 +96,7 @@ const ENGLISH = {
   training_text: "A few examples first. You see at once whether your answers are as expected.",
   try_right: "That is as expected.",
   try_wrong: "Expected here: {value}",
+  unanswered: "The chatbot has no reply to this. Please put it in other words.",
   undo: "Undo",
   up: "good reply",
   waiting: "One moment …",
