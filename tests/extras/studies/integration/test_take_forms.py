@@ -139,6 +139,9 @@ def test_a_choice_between_two_bots_is_taken_back_and_a_pair_is_skipped(browsed: 
     press_button(page, "#skip")
     page.until("document.querySelector('dialog[open]')")
     press_button(page, "#skip-yes")
+    page.until("!document.querySelector('#skip-problem').hidden")  # no reason is chosen for anybody
+    page.run("document.querySelector('#skip-1').click()")
+    press_button(page, "#skip-yes")
     press_button(page, "#start-task")
     say(page, "hello again", 2)
     press_button(page, "#close-chat")

@@ -411,15 +411,41 @@ def test_answers_are_taken_back_tasks_are_skipped_and_people_withdraw(browsed: B
     press_button(device, "#skip")
     device.until("document.querySelector('dialog[open]')")
     looks_right(device)
+    device.run("document.querySelector('#skip-other').value = 'too private'")
     press_button(device, "#skip-yes")
     device.until("document.querySelector('#start-task')")
     (told,) = records(browsed, study)
-    assert (told["state"], bool(told["skip_reason"])) == ("skipped", True)
+    assert (told["state"], told["skip_reason"]) == ("skipped", "too private")
     press_button(device, "#withdraw")
     press_button(device, "#dialog-yes")
     device.until("document.querySelector('h1').innerText === 'You have withdrawn'")
     assert records(browsed, study) == []
     assert "something private" not in device.run("JSON.stringify({...localStorage})")
+
+
+def test_a_long_chat_can_be_closed_without_scrolling_and_stands_in_the_middle(browsed: Browsed, device: Page) -> None:
+    study = opened_study(browsed, "long", {**CHAT, "min_turns": 1})
+    device.look(390, 844)
+    device.go(study.link)
+    agree(device)
+    press_button(device, "#start-task")
+    for turn in range(8):
+        say(device, f"a message of some length, number {turn}, so that the conversation needs room", turn + 1)
+    for width, height in ((390, 844), (1_440, 900)):
+        device.look(width, height)
+        device.run("window.scrollTo(0, 200)")
+        top, bottom, high = device.run(
+            "((box) => [box.top, box.bottom, document.documentElement.scrollHeight])"
+            "(document.querySelector('#close-chat').getBoundingClientRect())"
+        )
+        assert high > height, "the conversation is longer than the window"
+        assert 0 <= top < bottom <= height
+        left, right = device.run(
+            "((box) => [box.left, document.documentElement.clientWidth - box.right])"
+            "(document.querySelector('.chat').getBoundingClientRect())"
+        )
+        assert abs(left - right) <= 1
+    looks_right(device)
 
 
 def test_links_that_open_nothing_are_answered_kindly(browsed: Browsed, device: Page) -> None:

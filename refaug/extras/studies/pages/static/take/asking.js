@@ -28,17 +28,20 @@ export function confirmAct({ title, text, yes, act }) {
 /** Ask for a reason, in given words or own ones. */
 export function askReason(act) {
   openDialog(say("skip_why"), (close) => {
-    const other = element("textarea", { id: "skip-other", rows: 2, maxlength: 500, dir: "auto", "aria-label": say("skip_why") });
+    const other = element("textarea", { id: "skip-other", rows: 2, maxlength: 500, dir: "auto", "aria-label": say("skip_why"), oninput: () => { problem.hidden = true; } });
+    const problem = element("p", { class: "bad problem", id: "skip-problem", role: "alert", hidden: true }, say("answer_first"));
     const reasons = say("skip_reasons").split("\n");
-    const inputs = reasons.map((reason, place) => element("input", { type: "radio", name: "skip", id: `skip-${place}`, value: reason, checked: place === 0 }));
+    const inputs = reasons.map((reason, place) => element("input", { type: "radio", name: "skip", id: `skip-${place}`, value: reason, onchange: () => { problem.hidden = true; } }));
     return element("form", { onsubmit: (event) => {
       event.preventDefault();
-      const chosen = inputs.find((input) => input.checked)?.value ?? reasons[0];
+      const words = [inputs.find((input) => input.checked)?.value, other.value.trim()].filter(Boolean);
+      problem.hidden = words.length > 0;
+      if (!words.length) { inputs[0].focus(); return; }
       close();
-      act(other.value.trim() ? `${chosen}: ${other.value.trim()}` : chosen);
+      act(words.join(": "));
     } },
     element("fieldset", { class: "question choice" }, element("legend", { class: "visually-hidden" }, say("skip_why")), element("div", { class: "options" }, inputs.map((input, place) => element("label", { class: "option", for: input.id }, input, element("span", { class: "option-text" }, reasons[place]))))),
-    other,
+    other, problem,
     element("div", { class: "row" }, element("button", { type: "submit", class: "primary", id: "skip-yes" }, say("skip")), element("button", { type: "button", onclick: close }, say("close"))));
   });
 }
