@@ -12,7 +12,7 @@ import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from refaug.core.errors import BadInput, Usage
-from refaug.metrics.statistics.resampling import Floats, check_level, check_resampling, count_blocks
+from refaug.metrics.statistics.resampling import FEWEST_UNITS, Floats, check_level, check_resampling, count_blocks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -292,9 +292,9 @@ class _Model:
         return np.concatenate([free, -free.sum(axis=-1, keepdims=True)], axis=-1)
 
     def fit_draws(self, draws: int, seed: int) -> tuple[Floats, NDArray[np.bool_]]:
-        """Fit every draw of participants (draws, parameters); without two participants there is none."""
+        """Fit every draw of participants (draws, parameters); of too few participants there is none."""
         table = self.counted.by_participant.reshape(len(self.counted.by_participant), -1)
-        if len(table) < 2:
+        if len(table) < FEWEST_UNITS:
             return np.empty((0, self.width + self.is_davidson)), np.empty(0, dtype=bool)
         fitted, ridged = list[Floats](), list[NDArray[np.bool_]]()
         size = max(1, _BLOCK_CELLS // max(1, table.shape[1] * (1 + self.width**2 // 3)))

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,7 @@ Floats = NDArray[np.float64]
 Labels = NDArray[Any]
 ValueOfSums = Callable[[Floats], Floats]
 
+FEWEST_UNITS: Final = 6  # people that are drawn: of five, all on one side are no rare chance (p = .06)
 _BLOCK_BYTES = 32 * 1024 * 1024
 _DRAWN_BYTES = 1024 * 1024
 _COUNTED_A_STEP = 1_000  # rows that numpy counts in the time of a step of a loop in Python

@@ -17,12 +17,15 @@ import scipy
 from numpy.typing import NDArray
 
 from refaug.extras.studies.questions import RatingRow
-from refaug.metrics.statistics.resampling import Floats, check_resampling, count_blocks, holm
+from refaug.metrics.statistics.resampling import FEWEST_UNITS, Floats, check_resampling, count_blocks, holm
 
 
 @dataclass(frozen=True, kw_only=True)
 class MeanFigure:
-    """The mean rating of one bot, with the interval over participants (`low`, `high`) and that of Student's t."""
+    """The mean rating of one bot, with the interval over participants (`low`, `high`) and that of Student's t.
+
+    Too few participants give no interval, and neither do ratings that are all the same.
+    """
 
     bot: str
     n: int
@@ -76,13 +79,14 @@ def bot_means(
     person = np.unique(np.asarray(participants, dtype=np.str_), return_inverse=True)[1]
     unit = person if clustered else np.arange(len(values))
     drawn = _drawn_means(values, bot, unit, len(names), draws, seed)
+    units = [len(np.unique(unit[bot == place])) for place in range(len(names))]
     means = tuple(
-        _mean_figure(str(name), values[bot == place], person[bot == place], drawn[:, place], level)
+        _mean_figure(str(name), values[bot == place], person[bot == place], units[place], drawn[:, place], level)
         for place, name in enumerate(names)
     )
     return BotMeans(
         means=tuple(sorted(means, key=lambda figure: (-figure.mean, figure.bot))),
-        differences=_differences(means, drawn, level),
+        differences=_differences(means, units, drawn, level),
     )
 
 
@@ -130,12 +134,15 @@ def _drawn_means(
     return means
 
 
-def _mean_figure(bot: str, numbers: Floats, participants: NDArray[np.intp], drawn: Floats, level: float) -> MeanFigure:
+def _mean_figure(
+    bot: str, numbers: Floats, participants: NDArray[np.intp], units: int, drawn: Floats, level: float
+) -> MeanFigure:
     n, mean = len(numbers), float(numbers.mean())
     sd = float(numbers.std(ddof=1)) if n > 1 else None
-    half = float(scipy.stats.t.isf((1 - level) / 2, n - 1)) * sd / sqrt(n) if sd is not None else None
+    differ = bool(numbers.min() < numbers.max())
+    half = float(scipy.stats.t.isf((1 - level) / 2, n - 1)) * sd / sqrt(n) if sd is not None and differ else None
     people = len(np.unique(participants))
-    low, high = _interval(drawn, level) if people > 1 else (None, None)
+    low, high = _interval(drawn, level) if units >= FEWEST_UNITS and differ else (None, None)
     return MeanFigure(
         bot=bot,
         n=n,
@@ -157,12 +164,14 @@ def _interval(drawn: Floats, level: float) -> tuple[float | None, float | None]:
     return float(low), float(high)
 
 
-def _differences(means: Sequence[MeanFigure], drawn: Floats, level: float) -> tuple[MeanDifference, ...]:
+def _differences(
+    means: Sequence[MeanFigure], units: Sequence[int], drawn: Floats, level: float
+) -> tuple[MeanDifference, ...]:
     place = {figure.bot: number for number, figure in enumerate(means)}
     pairs = list(combinations(sorted(means, key=lambda figure: (-figure.mean, figure.bot)), 2))
     gaps = [drawn[:, place[first.bot]] - drawn[:, place[second.bot]] for first, second in pairs]
     differences = [first.mean - second.mean for first, second in pairs]
-    shown = [min(first.participants, second.participants) > 1 for first, second in pairs]
+    shown = [min(units[place[first.bot]], units[place[second.bot]]) >= FEWEST_UNITS for first, second in pairs]
     p_values = [
         _p_of(gap, difference) if is_shown else None
         for gap, difference, is_shown in zip(gaps, differences, shown, strict=True)

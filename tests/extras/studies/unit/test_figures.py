@@ -95,6 +95,24 @@ def test_one_participant_gives_no_interval_over_participants():
     assert figures.differences[0].p is None
 
 
+def test_few_participants_give_no_interval_and_no_p():
+    def figures(people, clustered=True):
+        rows = [(n, bot, 5.0 - (bot == "b")) for n in range(people) for bot in ("a", "b")]
+        persons, bots, numbers = zip(*rows, strict=True)
+        varied = [number + person % 2 for number, person in zip(numbers, persons, strict=True)]
+        return bot_means(varied, bots, [f"P-{n}" for n in persons], clustered=clustered)
+
+    for found in (figures(3), figures(5)):  # bots differ by 1 for everybody: a draw of three says p < .001
+        assert [(mean.low, mean.high) for mean in found.means] == [(None, None)] * 2
+        assert [(each.low, each.high, each.p, each.p_holm) for each in found.differences] == [(None,) * 4]
+        assert all(mean.t_low < mean.mean < mean.t_high for mean in found.means)
+    enough = figures(6)
+    assert all(mean.low < mean.mean < mean.high for mean in enough.means)
+    assert enough.differences[0].p < 0.05
+    same = bot_means([5.0] * 8, ["a"] * 8, [f"P-{n}" for n in range(8)]).means[0]
+    assert (same.low, same.high, same.t_low, same.t_high) == (None,) * 4
+
+
 def test_standard_ratings_are_of_participants_with_enough_that_differ():
     tasks = [study_task("P-1", answers={"quality": number}) for number in (2, 4, 6)]
     tasks += [study_task("P-2", answers={"quality": 5}) for _ in range(4)]
