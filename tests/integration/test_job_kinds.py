@@ -483,6 +483,21 @@ def test_an_erased_dialogue_is_gone_everywhere(jobs, frozen):
     assert not (job_folder(jobs.home, "job-2") / "pairs.txt").exists()
 
 
+def test_an_erasure_says_how_many_of_its_names_were_found_nowhere(empty):
+    turns = [{"text": "where do you buy tea", "speaker": "ann"}, {"text": "at the mill", "speaker": "bob"}]
+    empty.post({"id": "d1", "turns": turns}, log="chat")
+    empty("ingest", log="chat", posted=True, workers=0)
+    empty.post({"id": "d2", "turns": ["it waits", "it does"]}, log="chat")
+    told = Told()
+    found = empty("erase", log="chat", dialogues=["d1", "d2", "d9"], speakers=["nobody"], told=told, **ONE)
+    assert found["not_found"] == {"dialogues": 1, "speakers": 1}
+    assert [warning.partition(" to be erased")[0] for warning in told.warnings] == [
+        "1 of 3 dialogues",
+        "1 of 1 speakers",
+    ]
+    assert not any("d9" in warning or "nobody" in warning for warning in told.warnings)
+
+
 def test_erasing_a_speaker_withdraws_sets_with_what_they_said(empty):
     turns = [{"text": "where do you buy tea", "speaker": "ann"}, {"text": "at the mill", "speaker": "bob"}]
     more = [{"text": "where do you buy tea", "speaker": "ann"}, {"text": "at the market", "speaker": "eve"}]

@@ -34,6 +34,7 @@ from refaug.core.home import Settings
 from refaug.logs.manifest import MANIFEST, LogManifest
 from refaug.logs.reading.shapes import KNOWN_NAMES, Fields, as_id, as_tags, as_time, dialogue_columns
 from refaug.logs.reading.sources import MAX_LINE_BYTES
+from refaug.service.jobs.inbox_erasure import InboxErasure, erase_from_file
 from refaug.service.server_settings import MIB, ServeSettings
 
 # ── ───────────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -396,23 +397,23 @@ class Inbox:
 
     # ── erasing ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def erase(self, log: str, *, dialogues: Iterable[str] = (), speakers: Iterable[str] = ()) -> int:
-        """Erase dialogues, and what some speakers said, from the waiting dialogues; return how many were changed.
+    def erase(self, log: str, *, dialogues: Iterable[str] = (), speakers: Iterable[str] = ()) -> InboxErasure:
+        """Erase dialogues, and what some speakers said, from the waiting dialogues.
 
         An erased turn stays as an empty turn without a speaker, so that the turns around it do not become a pair.
         """
         folder, gone, silent = self.folder(log), frozenset(dialogues), frozenset(speakers)
+        erasure = InboxErasure()
         if not folder.is_dir():
-            return 0
-        touched = 0
+            return erasure
         with self._exclusive(log):
             names = [part.name for part in self._requests(log)]
             for name in [
                 *names,
                 *(path.name for path in folder.glob("batch-*.jsonl") if _BATCH_NAME.fullmatch(path.name)),
             ]:
-                touched += _rewrite(folder / name, gone, silent, partial(self._note_erased, log, name))
-        return touched
+                erasure += erase_from_file(folder / name, gone, silent, partial(self._note_erased, log, name))
+        return erasure
 
     def _erased(self, log: str) -> list[str]:
         """Return the names of waiting requests that something was erased from since they were posted."""
@@ -592,29 +593,3 @@ def _require_as_posted(path: Path, request: PostedRequest) -> None:
             f"{path}: these are not the dialogues that were posted",
             remedy=f"restore it from a backup, or remove it to go on without its {request.dialogues:,} dialogues",
         )
-
-
-def _rewrite(path: Path, gone: frozenset[str], silent: frozenset[str], note: Callable[[], None]) -> int:
-    """Write a file again without the erased text, and return the number of changed dialogues; `note` comes first."""
-    touched = 0
-    with path.open("rb") as file:
-        touched = sum(_erase_from(orjson.loads(line), gone, silent) is not None for line in file)
-    if not touched:
-        return 0
-    note()
-    with files.write_aside(path) as out, path.open("rb") as file:
-        for line in file:
-            changed = _erase_from(orjson.loads(line), gone, silent)
-            out.write(line if changed is None else changed)
-    return touched
-
-
-def _erase_from(dialogue: dict[str, Any], gone: frozenset[str], silent: frozenset[str]) -> bytes | None:
-    """Return the rest of a dialogue as a line, empty if it was erased; None if nothing changes."""
-    if dialogue["id"] in gone:
-        return b""
-    if not any(turn["speaker"] in silent for turn in dialogue["turns"]):
-        return None
-    empty = {"text": "", "speaker": None, "time": None}
-    turns = [empty if turn["speaker"] in silent else turn for turn in dialogue["turns"]]
-    return orjson.dumps({**dialogue, "turns": turns}, option=orjson.OPT_APPEND_NEWLINE)

@@ -44,7 +44,7 @@ def erase_job(order: Erase, context: JobContext) -> Mapping[str, Any]:
     if not is_there and not posted.waiting(order.log)["requests"]:
         StoredLog.open(context.home.logs, order.log)  # NotFound, with the names that there are
     context.progress.stage("posted dialogues")
-    waiting = stages.run("posted", lambda: {"dialogues": _retry_while_locked(lambda: _erase_from_inbox(posted, order))})
+    waiting = stages.run("posted", lambda: _retry_while_locked(lambda: _erase_from_inbox(posted, order)))
     if waiting["dialogues"]:
         _report_erasure(order)
     stages.run("pairs", lambda: _write_pairs(order, context) if is_there else {"pairs": 0})
@@ -53,6 +53,13 @@ def erase_job(order: Erase, context: JobContext) -> Mapping[str, Any]:
         "log", lambda: _retry_while_locked(lambda: _erase_from_log(order, context)) if is_there else {}
     )
     _report_erasure(order)
+    missing = _missing_names(waiting, removed)
+    for noun, number in missing.items():
+        if number:
+            context.progress.warn(
+                f"{number:,} of {len(getattr(order, noun)):,} {noun} to be erased are neither in log {order.log} nor "
+                "among what waits for it: nothing was there to be erased"
+            )
     # Sets come before indexes: an index that cannot be updated must not keep sets in use.
     sets = stages.run("sets", lambda: {"of": as_json_list(_withdraw_sets(order, context))})
     indexes = stages.run("indexes", lambda: {"of": as_json_list(_erase_from_indexes(order, context))})
@@ -61,6 +68,7 @@ def erase_job(order: Erase, context: JobContext) -> Mapping[str, Any]:
         "log": order.log,
         "posted": waiting["dialogues"],
         "removed": {name: value for name, value in removed.items() if name != "seconds"},
+        "not_found": missing,
         "indexes": indexes["of"],
         "sets": sets["of"],
     }
@@ -85,8 +93,27 @@ def _retry_while_locked(do: Callable[[], T]) -> T:
 # ── The inbox and the log ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _erase_from_inbox(posted: Inbox, order: Erase) -> int:
-    return posted.erase(order.log, dialogues=order.dialogues, speakers=order.speakers)
+def _erase_from_inbox(posted: Inbox, order: Erase) -> dict[str, object]:
+    """Return what was found, by the places of the names in the order."""
+    erasure = posted.erase(order.log, dialogues=order.dialogues, speakers=order.speakers)
+    return {
+        "dialogues": erasure.changed,
+        "found": {
+            "dialogues": [name in erasure.dialogues for name in order.dialogues],
+            "speakers": [name in erasure.speakers for name in order.speakers],
+        },
+    }
+
+
+def _missing_names(waiting: Mapping[str, Any], removed: Mapping[str, Any]) -> dict[str, int]:
+    """Return how many dialogues and speakers of the order were found nowhere."""
+    return {
+        noun: sum(
+            not was_waiting and not pairs
+            for was_waiting, pairs in zip(were_waiting, removed.get(noun) or [0] * len(were_waiting), strict=True)
+        )
+        for noun, were_waiting in waiting["found"].items()
+    }
 
 
 def _write_pairs(order: Erase, context: JobContext) -> dict[str, object]:

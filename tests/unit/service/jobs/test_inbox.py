@@ -406,8 +406,8 @@ def test_a_dialogue_is_taken_out_of_what_waits_and_of_a_batch(home, box):
     with box.take_batch("chat"):
         pass  # as a kill leaves it: joined, and not ingested
     box.add("chat", [said("d1", "where do you buy tea", "another market"), said("d2", "a", "b")])
-    assert box.erase("chat", dialogues=["d1"]) == 2
-    assert box.erase("chat", dialogues=["d1"]) == 0
+    assert box.erase("chat", dialogues=["d1"]).changed == 2
+    assert box.erase("chat", dialogues=["d1"]).changed == 0
     assert not any(b"market" in path.read_bytes() for path in box.folder("chat").iterdir())
     ingested(home)
     ingested(home)
@@ -416,7 +416,7 @@ def test_a_dialogue_is_taken_out_of_what_waits_and_of_a_batch(home, box):
 
 def test_erased_speakers_turns_become_empty_and_create_no_new_pair(home, box):
     box.add("chat", [SOUP, TEA])
-    assert box.erase("chat", speakers=["bob"]) == 1
+    assert box.erase("chat", speakers=["bob"]).changed == 1
     assert not any(b"bob" in path.read_bytes() or b"mill" in path.read_bytes() for path in box.folder("chat").iterdir())
     ingested(home)
     assert pairs(home) == [("d1", "1", "where do you buy tea", "at the market")]
@@ -424,10 +424,10 @@ def test_erased_speakers_turns_become_empty_and_create_no_new_pair(home, box):
 
 def test_a_batch_of_which_nothing_is_left_is_let_go(home, box):
     box.add("chat", [TEA])
-    assert box.erase("chat", dialogues=["d1"]) == 1
+    assert box.erase("chat", dialogues=["d1"]).changed == 1
     assert ingested(home)["pairs_added"] == 0
     assert left(box) == ["taken.json"]
-    assert box.erase("nothing-there", dialogues=["d1"]) == 0
+    assert box.erase("nothing-there", dialogues=["d1"]).changed == 0
 
 
 def test_a_full_disk_is_named_and_nothing_half_stays(home, box, monkeypatch):
@@ -469,6 +469,6 @@ def test_what_was_acknowledged_and_altered_since_is_named_and_not_ingested(home,
 def test_what_was_erased_from_a_request_is_no_damage(home, box):
     box.add("chat", [TEA, SOUP])
     box.add("chat", [said(None, "is there tea", "there is")])
-    assert box.erase("chat", dialogues=["d1"]) == 1
+    assert box.erase("chat", dialogues=["d1"]).changed == 1
     ingested(home)
     assert [one[2] for one in pairs(home) if one[0] != "7"] == ["is there tea"]
