@@ -20,6 +20,7 @@ from starlette.responses import Response
 from refaug.core.errors import Later, RefaugError, Usage
 from refaug.core.text.messages import MOST_SUGGESTIONS, suggestion
 from refaug.scoring.items import BadItem
+from refaug.service.web.pages.problem_page import VARY, problem_page, wants_page
 from refaug.service.web.state import state_of
 from refaug.tables.item_fields import ITEM_FIELDS, UnusedField, unused_fields
 
@@ -386,9 +387,15 @@ def install(app: FastAPI) -> None:
     async def handle_http_error(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         if error.status_code == http.HTTPStatus.NOT_FOUND:  # not one of our errors: no route has this path
-            return problem_response(
-                request, UnknownPath(remedy="look at /docs, and at the path that a proxy adds or takes away")
-            )
+            unknown = UnknownPath(remedy="look at /docs, and at the path that a proxy adds or takes away")
+            if wants_page(request):
+                lines = ["The pages of this service stand above; an older link may lead nowhere by now."]
+                return problem_page(
+                    request, title=str(code_meanings()[unknown.code]["title"]), lines=lines, status=unknown.status
+                )
+            response = problem_response(request, unknown)
+            response.headers.update(VARY)
+            return response
         words = http.HTTPStatus(error.status_code).phrase
         problem = BadRequest(str(error.detail) or words, status=error.status_code)
         response = problem_response(request, problem)

@@ -13,7 +13,7 @@ from refaug.service.scopes import ALLOWED
 from refaug.service.web.pages.static_files import page_folders, static_files
 from refaug.tables.reports.html_page import render_page
 
-_FOLDERS: Final = page_folders("templates")
+TEMPLATES: Final = page_folders("templates")
 # No script and no style inside of pages, nothing from elsewhere, and no markup made of texts (trusted types).
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -65,14 +65,19 @@ def shells() -> Mapping[str, Shell]:
     }
 
 
+def listed_shells() -> Mapping[str, Shell]:
+    """Return the pages of the navigation by their paths."""
+    return {address: shell for address, shell in shells().items() if shell.is_listed}
+
+
 def render_shell(path: str, root: str) -> str:
     """Return the HTML of a page; `root` is the path under which a proxy shows the service."""
     return render_page(
         f"{shells()[path].name}.html.j2",
-        folders=_FOLDERS,
+        folders=TEMPLATES,
         shell=shells()[path],
         path=path,
-        shells={address: shell for address, shell in shells().items() if shell.is_listed},
+        shells=listed_shells(),
         scopes=ALLOWED,
         root=root,
         files=f"{root}/pages/{static_files().digest}",

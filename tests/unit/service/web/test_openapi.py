@@ -140,7 +140,7 @@ def test_every_route_under_v1_asks_for_a_key_of_a_scope_that_it_names(document: 
             assert "security" not in operation
         elif path.startswith("/v1/") or path == "/metrics":
             assert {"401", "403", "429"} <= set(operation["responses"]), (method, path)
-            scope = re.search("one with the scope `([a-z]+)` is needed", operation["description"])
+            scope = re.search("one with the scope `([a-z]+)`(?: or `[a-z]+`)? is needed", operation["description"])
             if path == "/v1/key":  # what any key may ask: what it allows
                 assert "any one is needed" in operation["description"]
                 assert operation["security"] == [{"bearer": []}, {"key": []}, {}]
@@ -277,6 +277,26 @@ def test_a_code_can_be_looked_up(client: TestClient) -> None:
     assert answer.status_code == 404
     assert answer.json()["remedy"].startswith("one of: ")
     assert "no_rater" in answer.json()["remedy"]
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "shown"),
+    [
+        ("/problems/no_rater", 200, "A rater is needed, and none is published"),
+        ("/problems/no_such", 404, 'href="/problems/no_rater"'),
+        ("/nowhere", 404, "Nothing answers at this path"),
+    ],
+)
+def test_a_browser_gets_problems_as_a_page(client: TestClient, path: str, status: int, shown: str) -> None:
+    accepted = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
+    page = client.get(path, headers={"Accept": accepted})
+    assert (page.status_code, page.headers["content-type"]) == (status, "text/html; charset=utf-8")
+    assert shown in page.text
+    assert 'href="/studies"' in page.text or 'href="/evaluate"' in page.text
+    assert "script-src 'self'" in page.headers["content-security-policy"]
+    document = client.get(path)  # a program gets JSON
+    assert document.headers["content-type"].startswith("application/")
+    assert page.headers["vary"].startswith("Accept,")
 
 
 def test_metrics_are_listed_with_their_parameters(client: TestClient, app: FastAPI) -> None:
