@@ -13,6 +13,7 @@ from studied import BOTS, add_bots, agree, opened_study, press_button, press_key
 from studying import Person
 
 from refaug.core.home import Settings
+from refaug.service.bots.bot_store import BotStore
 from refaug.service.database.database import Database
 from refaug.service.keys import KeyStore
 from refaug.service.scopes import Scope
@@ -282,11 +283,33 @@ def test_choices_stand_beside_those_with_decisions(browsed: Browsed, page: Page)
     assert shown["First, second, ties with decisions"] == "1 · 3 · 0"
     looks_right(page)
 
+    people = browsed.server.ask("GET", f"/v1/studies/{study.id}/participants").json()["participants"]
+    for person in people:
+        path = f"/v1/studies/{study.id}/participants/{person['code']}/exclusion"
+        assert browsed.server.ask("PUT", path, json={"reason": "it was us"}).status_code == 200
+    press(page, "Show the report")
+    page.until("document.querySelector('#left-out')")
+    rows = page.run("[...document.querySelectorAll('#left-out tbody tr')].map((row) => row.innerText)")
+    assert len(rows) == 2
+    for person, row in zip(sorted(people, key=lambda each: each["code"]), rows, strict=True):
+        assert (person["code"] in row, "it was us" in row) == (True, True)
+    last = "[...document.querySelectorAll('#report table')].at(-1)"
+    heads, row = (
+        page.run(f"[...{last}.querySelectorAll('{cells}')].map((cell) => cell.textContent)")
+        for cells in ("thead th", "tbody tr > *")
+    )
+    shown = dict(zip(heads, row, strict=True))
+    assert [shown[name] for name in ("First", "Second", "Ties")] == ["0", "0", "0"]
+    assert shown["Everybody: first, second, ties"] == "2 · 2 · 0"
+    looks_right(page)
+
 
 def test_a_key_without_the_scope_is_told_so(browsed: Browsed, tmp_path: Path) -> None:
     home = study_home(tmp_path)
     database = Database.open(Settings(home=home))
     token = KeyStore(database).create("scorer", [Scope("score")])[0]
+    of_studies = KeyStore(database).create("researcher", [Scope("study")])[0]
+    BotStore(database, Settings(home=home)).put("quokka", {"kind": "replay", "replies": ["a"]}, actor="test")
     database.close()
     with asking_for_keys(browsed, Settings(home=home), "/studies") as keyed:
         keyed.page.until("document.querySelector('#list')?.innerText.includes('asks for a key')")
@@ -294,6 +317,9 @@ def test_a_key_without_the_scope_is_told_so(browsed: Browsed, tmp_path: Path) ->
         keyed.page.tell("Page.reload")
         keyed.page.until("document.querySelector('#list')?.innerText.includes('scope study')")
         assert keyed.page.run("document.querySelector('#new-box').hidden")
+        keyed.page.run(f"sessionStorage.setItem('refaug.key', {json.dumps(str(of_studies))})")
+        keyed.page.tell("Page.reload")
+        keyed.page.until("document.querySelector('#bot-quokka')")  # this scope is enough to choose bots
 
 
 def test_ratings_of_references_become_the_weights_of_a_set(browsed: Browsed, page: Page) -> None:

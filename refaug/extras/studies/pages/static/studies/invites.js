@@ -37,7 +37,7 @@ export function inviteSection(study) {
           } catch (error) {
             showProblem(state, error);
           }
-        } }, "Take back")]))));
+        } }, "Take back")]), { isNumber: (place) => place === 1 })));
     } catch (error) {
       showProblem(list, error);
     }

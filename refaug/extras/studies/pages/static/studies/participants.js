@@ -18,7 +18,7 @@ export function participantSection(study, trouble) {
       element("p", { class: "faint" }, `${count(rows.length)}${rows.length >= SHOWN ? ", the first ones" : ""}. Codes are random and identify no one.`),
       table(["Code", "State", "Tasks", "Minutes", "Pay", "Seen", "Excluded", ""], rows.map((row) => [
         element("code", {}, row.code), [row.state, row.reason ? `: ${row.reason}` : "", row.pilot ? " (pilot)" : ""], `${count(row.done)}${row.skipped ? `, ${count(row.skipped)} skipped` : ""}`, figure(row.minutes, 1), row.pay ? `${figure(row.pay.due)} ${row.pay.currency}` : "–", moment(row.seen),
-        row.excluded ? userText(row.excluded) : "–", buttonsOf(row)]))]);
+        row.excluded ? userText(row.excluded) : "–", buttonsOf(row)]), { isNumber: (place) => place > 1 && place < 5 })]);
     if (focused && byId(focused) && node.contains(byId(focused))) byId(focused).focus();
   };
   const buttonsOf = (row) => [

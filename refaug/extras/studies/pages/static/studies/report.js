@@ -2,7 +2,7 @@
 
 import { downloadFile, get } from "../api.js";
 import { element, fill, userText } from "../dom.js";
-import { count } from "../format.js";
+import { count, countOf } from "../format.js";
 import { showProblem } from "../frame.js";
 import { figure, saveText, table } from "./fields.js";
 
@@ -12,6 +12,11 @@ const FILES = [
   ["jsonl", "Tasks as JSON lines", null], ["csv", "Chats as CSV", CHATS], ["items", "Items with ratings", ["chat", "chat-pair", "rate-reply"]], ["conversations", "Rated conversations", SINGLE],
   ["acute", "Pairs of dialogues", CHATS], ["dpo", "Preference pairs", ["pair-reply", "rate-reply"]], ["weights", "Weights of references", ["rate-reference"]],
 ];
+
+const FEWEST = 6, MOST_REASONS = 500; // participants of an interval, as the figures have it; rows of the table of reasons
+
+/** Return a difference the other way round: kept participants may put two bots in another order. */
+const turned = (row) => ({ ...row, first: row.second, second: row.first, difference: -row.difference, low: row.high === null ? null : -row.high, high: row.low === null ? null : -row.low });
 
 export function reportSection(study) {
   const node = element("div", { id: "report" }), trouble = element("div", { "aria-live": "assertive" });
@@ -43,23 +48,30 @@ export function reportSection(study) {
 function numbers(report, study) {
   const { kept, all } = report.analyses, { counts, exclusions } = report;
   const interval = (row) => (typeof row.low === "number" ? `${figure(row.low)} to ${figure(row.high)}` : "–");
+  const hasExclusions = exclusions.excluded > 0, ofEverybody = (cells) => (hasExclusions ? cells : []);
   const { decisions } = report, decided = report.analyses.decided ?? null;
   const ofDecided = (question, bot) => decided?.ratings[question]?.means.find((row) => row.bot === bot);
   const ofKept = (question, bot) => kept.ratings[question]?.means.find((row) => row.bot === bot);
-  const meanRow = (question, row) => { const own = ofKept(question, row.bot); return [userText(row.bot), userText(question), count(own?.n ?? 0), count(own?.participants ?? 0), figure(own?.mean), own ? interval(own) : "–", figure(row.mean), ...(decided ? [figure(ofDecided(question, row.bot)?.mean)] : [])]; };
+  const meanRow = (question, row) => { const own = ofKept(question, row.bot); return [userText(row.bot), userText(question), count(own?.n ?? 0), count(own?.participants ?? 0), figure(own?.mean), own ? interval(own) : "–", figure(row.mean), ...ofEverybody([interval(row)]), ...(decided ? [figure(ofDecided(question, row.bot)?.mean)] : [])]; };
   const means = Object.entries(all.ratings).flatMap(([question, { means: rows }]) => rows.map((row) => meanRow(question, row)));
-  const differences = Object.entries(kept.ratings).flatMap(([question, { differences: rows }]) => rows.map((row) => [[userText(row.first), " − ", userText(row.second)], userText(question), figure(row.difference), interval(row), figure(row.p_holm, 3)]));
-  const decidedPair = (question, { first, second }) => decided?.choices[question]?.pairs.find((row) => row.first === first && row.second === second);
+  const pairOf = (rows, { first, second }) => rows?.find((row) => row.first === first && row.second === second) ?? rows?.map(turned).find((row) => row.first === first && row.second === second) ?? null;
+  const differenceCells = (row) => (row ? [figure(row.difference), interval(row), figure(row.p_holm, 3)] : ["–", "–", "–"]);
+  const differences = Object.entries(all.ratings).flatMap(([question, { differences: rows }]) => rows.map((row) => [[userText(row.first), " − ", userText(row.second)], userText(question), ...differenceCells(pairOf(kept.ratings[question]?.differences, row)), ...ofEverybody(differenceCells(row))]));
+  const samePair = (analysis, question, { first, second }) => analysis?.choices[question]?.pairs.find((row) => row.first === first && row.second === second);
   const inOrder = (row) => (row ? ["wins", "losses", "ties"].map((name) => count(row.outcome[name])).join(" · ") : "–");
-  const choices = Object.entries(kept.choices).flatMap(([question, { pairs }]) => pairs.map((row) => [[userText(row.first), " and ", userText(row.second)], userText(question), count(row.outcome.wins), count(row.outcome.losses), count(row.outcome.ties), figure(row.halved_holm, 3), ...(decided ? [inOrder(decidedPair(question, row))] : [])]));
+  const choiceCells = (row) => (row ? [count(row.outcome.wins), count(row.outcome.losses), count(row.outcome.ties), figure(row.halved_holm, 3)] : ["0", "0", "0", "–"]);
+  const choices = Object.entries(all.choices).flatMap(([question, { pairs }]) => pairs.map((row) => [[userText(row.first), " and ", userText(row.second)], userText(question), ...choiceCells(samePair(kept, question, row)), ...ofEverybody([inOrder(row), figure(row.halved_holm, 3)]), ...(decided ? [inOrder(samePair(decided, question, row))] : [])]));
   const numeric = (from) => ({ isNumber: (place) => place >= from });
   return [
-    element("p", {}, `${count(counts.tasks.done)} tasks of ${count(counts.participants)} participants are done; ${count(exclusions.excluded)} ${exclusions.excluded === 1 ? "participant is" : "participants are"} left out by the rules.`),
+    element("p", {}, `${countOf(counts.tasks.done, "task")} of ${countOf(counts.participants, "participant")} ${counts.tasks.done === 1 ? "is" : "are"} done; ${countOf(exclusions.excluded, "participant")} ${exclusions.excluded === 1 ? "is" : "are"} left out.`),
+    hasExclusions && kept.tasks === 0 && element("p", { class: "notice warn" }, "Everybody is left out: only the columns of everybody have figures."),
+    kept.participants < FEWEST && element("p", { class: "notice warn" }, `Intervals and p of means need ${FEWEST} participants at least.`),
+    hasExclusions && [element("h3", {}, "Who is left out, and why"), table(["Participant", "Reason"], Object.entries(exclusions.reasons).slice(0, MOST_REASONS).map(([code, reasons]) => [element("code", {}, code), reasons.map(({ rule, detail }) => element("div", {}, rule === "by_hand" ? "by hand: " : "", userText(detail)))]), { id: "left-out" })],
     Object.keys(report.protocols).length > 1 && element("p", { class: "notice warn" }, `The protocol was amended: tasks of ${Object.keys(report.protocols).length} protocols are counted together.`),
-    decisions?.decisions > 0 && element("p", {}, `${count(decisions.decisions)} ${decisions.decisions === 1 ? "decision" : "decisions"} about disagreements change ${count(decisions.answers_that_differ)} of ${count(decisions.answers)} answers; every other figure is that of the participants alone.`),
-    means.length > 0 && [element("h3", {}, "Means"), table(["System", "Question", "n", "Participants", "Mean", "Interval", "Mean of everybody", ...(decided ? ["Mean with decisions"] : [])], means, numeric(2))],
-    differences.length > 0 && [element("h3", {}, "Differences"), table(["Systems", "Question", "Difference", "Interval", "p, after Holm"], differences, numeric(2))],
-    choices.length > 0 && [element("h3", {}, "Choices"), table(["Systems", "Question", "First", "Second", "Ties", "p, after Holm", ...(decided ? ["First, second, ties with decisions"] : [])], choices, numeric(2))],
+    decisions?.decisions > 0 && element("p", {}, `${countOf(decisions.decisions, "decision")} about disagreements ${decisions.decisions === 1 ? "changes" : "change"} ${count(decisions.answers_that_differ)} of ${count(decisions.answers)} answers; every other figure is that of the participants alone.`),
+    means.length > 0 && [element("h3", {}, "Means"), table(["System", "Question", "n", "Participants", "Mean", "Interval", "Mean of everybody", ...ofEverybody(["Interval of everybody"]), ...(decided ? ["Mean with decisions"] : [])], means, numeric(2))],
+    differences.length > 0 && [element("h3", {}, "Differences"), table(["Systems", "Question", "Difference", "Interval", "p, after Holm", ...ofEverybody(["Difference of everybody", "Interval of everybody", "p of everybody"])], differences, numeric(2))],
+    choices.length > 0 && [element("h3", {}, "Choices"), table(["Systems", "Question", "First", "Second", "Ties", "p, after Holm", ...ofEverybody(["Everybody: first, second, ties", "p of everybody"]), ...(decided ? ["First, second, ties with decisions"] : [])], choices, numeric(2))],
     element("p", { class: "faint" }, "A page with everything: ", element("code", {}, `refaug studies report ${study.name}.jsonl --protocol ${study.name}.json --to report`)),
     element("button", { type: "button", class: "small", onclick: () => saveText(JSON.stringify(report, null, 2), `${study.name}-report.json`, "application/json") }, "Keep the figures as a file"),
   ];
