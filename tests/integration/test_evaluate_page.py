@@ -179,6 +179,8 @@ def test_bad_rows_are_named_with_file_and_line_and_the_rest_goes_on(page: Any, t
     page.until("document.querySelector('#preview').innerText.includes('1 bad row is left out')")
     row = page.run("[...document.querySelectorAll('#preview tbody td')].map((cell) => cell.innerText)")
     assert row[:2] == ["some.jsonl", "3"]
+    width = page.run("document.querySelector('#file-input').getBoundingClientRect().width")
+    assert width <= 1, "the browser's own control would say that no file is chosen"
     page.run("document.querySelector('#start-button').click()")
     finished(page)
     assert "1 bad row" in page.text("#evaluation-view")

@@ -67,6 +67,9 @@ def test_the_first_screen_says_what_serves_and_since_when(browsed: Browsed, page
 
 def test_another_version_is_published_after_a_second_question(browsed: Browsed, page: Any) -> None:
     before = browsed.server.ask("GET", "/v1/artefacts/index/chat").json()["current"]
+    recall = "document.querySelector('#versions td[data-name=\"Recall@15\"]')"
+    assert page.run(f"getComputedStyle({recall}).textAlign") == "right"
+    assert " of " not in page.run(f"{recall}.innerText")  # a target is no whole
     press(page, "Publish", "#versions")
     page.until("document.querySelector('#question').open")
     assert accessibility_faults(page) == []
@@ -173,6 +176,33 @@ def test_a_failed_job_shows_hostile_words_as_words_and_is_tried_again(
     database.close()
 
 
+def test_a_failure_is_the_last_one_until_the_same_job_goes_well(home: Settings, browsed: Browsed, page: Any) -> None:
+    def shown() -> str:
+        page.go(f"{browsed.address}/keys")
+        page.go(f"{browsed.address}/service")
+        wait_until_quiet(page)
+        return str(page.text("#now"))
+
+    def ended(name: str) -> str:
+        order = {"kind": "gc", "artefact": "vectors", "name": name}
+        job = store.enqueue("gc", order, [f"vectors/{name}"]).id
+        browsed.server.ended(job)
+        return job
+
+    database = Database.open(home)
+    store = JobStore(database)
+    failed = ended("lost")
+    with database.writing() as connection:
+        words = json.dumps({"code": "x", "message": "it broke", "remedy": "", "exit_code": 1})
+        connection.exec_driver_sql("UPDATE jobs SET state = 'failed', error = ? WHERE id = ?", (words, failed))
+    assert "it broke" in shown()
+    ended("other")
+    assert "it broke" in shown(), "another job says nothing of this one"
+    ended("lost")
+    assert "Last failure" not in shown()
+    database.close()
+
+
 def test_a_schedule_is_made_paused_run_and_removed(browsed: Browsed, page: Any) -> None:
     press(page, "New schedule")
     page.until("document.querySelector('#schedule-name')")
@@ -187,6 +217,8 @@ def test_a_schedule_is_made_paused_run_and_removed(browsed: Browsed, page: Any) 
     page.run("document.querySelector('#order-field-index').value = 'chat'")
     press(page, "Make it", "#order")
     page.until("document.querySelector('#schedules').innerText.includes('Europe/Berlin')")
+    due = page.text("#schedules td[data-name=Next] time")
+    assert ("2:30" in due, due.endswith(", Europe/Berlin")) == (True, True)  # by the clocks of its zone
     made = browsed.server.ask("GET", "/v1/schedules/night").json()
     assert (made["cron"], made["timezone"], made["order"]["index"]) == ("30 2 * * *", "Europe/Berlin", "chat")
     press(page, "Pause", "#schedules")

@@ -116,7 +116,7 @@ def tick_command(context: typer.Context, as_json: JsonFlag = False) -> None:
     elif not fired:
         print_line("nothing is due")
     for firing in [] if as_json else fired:
-        print_line(f"{firing.schedule}, due {_minute(firing.due)}: {firing.note or f'job {firing.job}'}")
+        print_line(f"{firing.schedule}, due {_minute(firing.due)} UTC: {firing.note or f'job {firing.job}'}")
 
 
 def _show(schedules: ScheduleStore, name: str, *, as_json: bool) -> None:
@@ -132,7 +132,7 @@ def _show(schedules: ScheduleStore, name: str, *, as_json: bool) -> None:
         "enabled": schedule.enabled,
         **({"failing": failing[name]} if name in failing else {}),
         "updated": f"{_minute(schedule.updated)} UTC",
-        "next": [_minute(due) for due in due_times],
+        f"next ({schedule.timezone})": [_minute(due) for due in due_times],
     }
     print_facts(f"schedule {name}", facts)
     if last:

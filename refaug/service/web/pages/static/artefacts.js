@@ -2,13 +2,14 @@
 
 import { get, listAll, put } from "./api.js";
 import { element, printable, userText } from "./dom.js";
-import { bytes, count, score } from "./format.js";
+import { bytes, count, countOf, score } from "./format.js";
 import { empty, moment } from "./frame.js";
 import { jobLink } from "./jobs.js";
 import { ask } from "./question.js";
 
 const KINDS = [["index", "Index"], ["rater", "Rater"]];
 const COLUMNS = { index: ["Version", "Made", "Pairs", "Recall@15", "Drift", "Size", "From", ""], rater: ["Version", "Made", "Languages", "Size", "From", ""] };
+const NUMBERS = new Set(["Pairs", "Recall@15", "Drift", "Size"]);
 const JOBS = 100; // the newest ones of an artefact; older versions are rarely looked at
 
 /** Return a table of versions for every index and rater. */
@@ -44,13 +45,13 @@ function versionBefore(versions, current) {
 
 function table(context, versions) {
   return element("div", { class: "scroll" }, element("table", { class: "stacked" },
-    element("thead", {}, element("tr", {}, COLUMNS[context.kind].map((name) => element("th", { scope: "col" }, name || element("span", { class: "visually-hidden" }, "Acts"))))),
+    element("thead", {}, element("tr", {}, COLUMNS[context.kind].map((name) => element("th", { scope: "col", class: NUMBERS.has(name) ? "number" : null }, name || element("span", { class: "visually-hidden" }, "Acts"))))),
     element("tbody", {}, versions.map((version) => rows(context, version)))));
 }
 
 function rows(context, version) {
   const { kind, makers } = context;
-  const cell = (name, ...content) => element("td", { dataset: { name } }, ...content);
+  const cell = (name, ...content) => element("td", { class: NUMBERS.has(name) ? "number" : null, dataset: { name } }, ...content);
   const job = makers.get(version.version);
   const made = cell("Made", moment(version.created), element("div", { class: "faint" },
     job ? ["by ", jobLink(job.id, `${job.kind}, `), job.schedule ? `of schedule ${printable(job.schedule)}` : ""] : "by a command, or a job of long ago"));
@@ -79,7 +80,7 @@ function recallOf(version, job) {
   const recall = version.recall_at_15 ?? job?.result?.recall?.recall, target = version.recall_target;
   if (typeof recall !== "number") return "not measured";
   const isLow = typeof target === "number" && recall < target;
-  return element("span", { class: isLow ? "warn" : "" }, `${recall.toFixed(3)}${typeof target === "number" ? ` of ${target}` : ""}`);
+  return [element("span", { class: isLow ? "warn" : "" }, recall.toFixed(3)), typeof target === "number" ? element("div", { class: "faint" }, `at least ${target}`) : ""];
 }
 
 /** How far scores on a frozen set have moved, as the night that made the version has measured. */
@@ -87,7 +88,7 @@ function driftOf(job) {
   const drift = job?.result?.drift;
   if (!drift?.worst) return "not measured";
   const { mean_absolute: mean, references_changed: changed } = drift.worst;
-  return element("span", { title: `on the frozen set ${drift.set}, ${count(drift.items)} items, against version ${drift.old}` },
+  return element("span", { title: `on the frozen set ${drift.set}, ${countOf(drift.items, "item")}, against version ${drift.old}` },
     `${score(mean)} a reply`, element("div", { class: "faint" }, `${Math.round((changed ?? 0) * 100)} % of items have other references`));
 }
 

@@ -124,7 +124,7 @@ export function showFiles() {
   const lines = isLines();
   fill(byId("files"), element("div", { class: "scroll" }, element("table", { class: "stacked" },
     element("caption", { class: "visually-hidden" }, "Chosen files"),
-    element("thead", {}, element("tr", {}, ["File", "Size", ...(lines ? ["It holds", "System"] : []), ""].map((name) => element("th", { scope: "col" }, name || element("span", { class: "visually-hidden" }, "Acts"))))),
+    element("thead", {}, element("tr", {}, ["File", "Size", ...(lines ? ["It holds", "System"] : []), ""].map((name) => element("th", { scope: "col", class: name === "Size" ? "number" : null }, name || element("span", { class: "visually-hidden" }, "Acts"))))),
     element("tbody", {}, chosen.files.map((file, place) => fileRow(file, place, lines))))),
   lines && element("p", { class: "faint" }, "Line 7 of each file belongs to line 7 of the others. Add a file for each system, and one with gold replies."));
 }
@@ -134,7 +134,7 @@ function fileRow(file, place, lines) {
   const role = element("select", { "aria-label": `What ${file.upload.name} holds`, onchange: () => { file.role = role.value; showFiles(); onChange(); } }, Object.entries(ROLES).map(([value, label]) => element("option", { value }, label)));
   role.value = file.role;
   const system = element("input", { "aria-label": `System of ${file.upload.name}`, value: file.system, maxlength: 200, autocomplete: "off", spellcheck: "false", onchange: () => { file.system = system.value; onChange(); } });
-  return element("tr", {}, element("th", { scope: "row" }, userText(file.upload.name)), cell("Size", bytes(file.upload.bytes)),
+  return element("tr", {}, element("th", { scope: "row" }, userText(file.upload.name)), element("td", { class: "number", dataset: { name: "Size" } }, bytes(file.upload.bytes)),
     lines && [cell("It holds", role), cell("System", file.role === "replies" ? system : "–")],
     element("td", { class: "actions" }, element("button", { type: "button", class: "small", "aria-label": `Leave out ${file.upload.name}`, onclick: () => { chosen.files.splice(place, 1); Object.assign(chosen, { map: null, shape: "" }); showFiles(); onChange(); byId("file-input").focus(); } }, "Leave out")));
 }

@@ -8,6 +8,9 @@ const UNITS = [["year", 31_557_600], ["month", 2_629_800], ["day", 86_400], ["ho
 
 export const count = (number) => whole.format(number);
 
+/** Return a count with its noun: `1 reply`, `2 replies`. */
+export const countOf = (number, one, many = `${one}s`) => `${count(number)} ${number === 1 ? one : many}`;
+
 /** Return a score with three decimals; a dash where there is none, and no sign before a zero. */
 export const score = (number) => (typeof number === "number" ? number.toFixed(3).replace("-", "−").replace("−0.000", "0.000") : "–");
 
@@ -28,12 +31,23 @@ export function bytes(size) {
 
 /** Return how long ago a moment is, or how long it takes until it comes. */
 export function age(moment) {
-  const seconds = (new Date(moment).getTime() - Date.now()) / 1_000;
+  const exactly = (new Date(moment).getTime() - Date.now()) / 1_000;
+  const seconds = Math.abs(exactly) < 1 ? Math.sign(exactly) || -1 : exactly; // "now" does not fit behind "asked for" and the like
   const [unit, size] = UNITS.find(([, least]) => Math.abs(seconds) >= least) ?? UNITS.at(-1);
   return relative.format(Math.round(seconds / size), unit);
 }
 
 export const time = (moment) => brief.format(new Date(moment));
+
+/** Return a time by the clocks of a zone, which is named; by those of the reader where the browser does not know the zone. */
+export function timeIn(moment, zone) {
+  try {
+    return `${new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short", timeZone: zone }).format(new Date(moment))}, ${zone}`;
+  } catch {
+    return `${time(moment)}, ${Intl.DateTimeFormat().resolvedOptions().timeZone}`;
+  }
+}
+
 export const exactTime = (moment) => `${exact.format(new Date(moment))} (${Intl.DateTimeFormat().resolvedOptions().timeZone})`;
 
 export function duration(from, to) {

@@ -2,7 +2,7 @@
 
 import { Problem, get, key, listAll, onConnection, untilAnswered } from "./api.js";
 import { byId, element, fill, userText } from "./dom.js";
-import { age, exactTime, time } from "./format.js";
+import { age, exactTime, time, timeIn } from "./format.js";
 import { setUpShortcuts } from "./shortcuts.js";
 
 // ── problems ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -38,6 +38,9 @@ export const empty = (...content) => element("div", { class: "empty" }, ...conte
 export const moment = (iso) => iso
   ? element("time", { datetime: iso, title: exactTime(iso) }, `${age(iso)}, ${time(iso)}`)
   : element("span", {}, "–");
+
+/** Return a moment to come by the clocks of a schedule's zone, which is named. */
+export const dueMoment = (iso, zone) => element("time", { datetime: iso, title: exactTime(iso) }, `${age(iso)}, ${timeIn(iso, zone)}`);
 
 // ── key ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
 

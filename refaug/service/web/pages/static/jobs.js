@@ -33,13 +33,13 @@ export async function loadJobs() {
 
 function table(jobs) {
   return element("div", { class: "scroll" }, element("table", { class: "stacked" },
-    element("thead", {}, element("tr", {}, ["Job", "State", "What", "Asked for", "Took"].map((name) => element("th", { scope: "col" }, name)))),
+    element("thead", {}, element("tr", {}, ["Job", "State", "What", "Asked for", "Took"].map((name) => element("th", { scope: "col", class: name === "Took" ? "number" : null }, name)))),
     element("tbody", {}, jobs.map((job) => element("tr", {},
       element("th", { scope: "row" }, element("a", { href: `#job=${job.id}` }, job.kind)),
       element("td", { dataset: { name: "State" } }, stateBadge(job.state), job.error ? element("div", { class: "bad" }, userText(shortened(job.error.message))) : ""),
       element("td", { dataset: { name: "What" } }, whatOf(job)),
       element("td", { dataset: { name: "Asked for" } }, moment(job.created), askedBy(job)),
-      element("td", { dataset: { name: "Took" } }, job.started ? duration(job.started, job.finished) : "–"))))));
+      element("td", { class: "number", dataset: { name: "Took" } }, job.started ? duration(job.started, job.finished) : "–"))))));
 }
 
 /** Return what a job is about; an evaluation has a page of its scores. */

@@ -2,7 +2,7 @@
 
 import { get, listAll, post, put, remove } from "./api.js";
 import { byId, element, fill, printable, userText } from "./dom.js";
-import { empty, moment, showProblem } from "./frame.js";
+import { dueMoment, empty, moment, showProblem } from "./frame.js";
 import { jobLink, openJob, stateBadge } from "./jobs.js";
 import { openOrder } from "./orders.js";
 import { ask } from "./question.js";
@@ -17,7 +17,7 @@ export async function showSchedules(isAdmin, refresh) {
       element("th", { scope: "row" }, userText(row.name), " ", row.enabled ? "" : element("span", { class: "badge warn" }, "paused")),
       element("td", { dataset: { name: "When" } }, element("code", {}, row.cron), ` ${row.timezone}`),
       element("td", { dataset: { name: "What" } }, row.order.kind, " ", userText(row.order.index ?? row.order.log ?? row.order.name ?? "")),
-      element("td", { dataset: { name: "Next" } }, row.next.length ? row.next.slice(0, 3).map((due) => element("div", {}, moment(due))) : row.enabled ? "never due again" : "paused"),
+      element("td", { dataset: { name: "Next" } }, row.next.length ? row.next.slice(0, 3).map((due) => element("div", {}, dueMoment(due, row.timezone))) : row.enabled ? "never due again" : "paused"),
       element("td", { class: "actions" }, runsButton(row.name), isAdmin && actions(row, refresh)))))));
 }
 

@@ -3,8 +3,8 @@
 import { get, listAll, untilAnswered } from "./api.js";
 import { showVersions } from "./artefacts.js";
 import { byId, element, fill, printable, userText } from "./dom.js";
-import { bytes, count } from "./format.js";
-import { allows, empty, moment, ownKey, showProblem, start } from "./frame.js";
+import { bytes, count, countOf } from "./format.js";
+import { allows, dueMoment, empty, moment, ownKey, showProblem, start } from "./frame.js";
 import { jobLink, loadJobs, openJob, setUpJobs, stateBadge } from "./jobs.js";
 import { setUpOrders } from "./orders.js";
 import { setUpSchedules, showSchedules } from "./schedules.js";
@@ -27,7 +27,7 @@ async function section(id, make) {
 async function now() {
   const [ready, indexes, raters, schedules, failed] = await Promise.all([
     get("/readyz").catch((error) => (error.code === "not_ready" ? { versions: {}, troubles: {}, missing: error.document.missing } : Promise.reject(error))),
-    listAll("/v1/artefacts/index", "artefacts"), listAll("/v1/artefacts/rater", "artefacts"), listAll("/v1/schedules", "schedules"), get("/v1/jobs?state=failed&limit=1"),
+    listAll("/v1/artefacts/index", "artefacts"), listAll("/v1/artefacts/rater", "artefacts"), listAll("/v1/schedules", "schedules"), lastFailure(),
   ]);
   const facts = [];
   const fact = (name, ...content) => facts.push(element("dt", {}, name), element("dd", {}, ...content));
@@ -45,16 +45,29 @@ async function now() {
   const nights = await Promise.all(schedules.slice(0, 20).map((schedule) => get(`/v1/schedules/${encodeURIComponent(schedule.name)}`).catch(() => null)));
   for (const night of nights.filter((row) => row !== null)) fact(`Schedule ${printable(night.name)}`, await lastFiring(night));
   if (!nights.length) fact("Schedules", "none: nothing runs by itself");
-  if (failed.jobs.length) {
-    const [job] = failed.jobs;
-    fact("Last failure", jobLink(job.id, `${job.kind}, `), moment(job.finished), element("div", {}, userText(job.error?.message ?? "")));
-  }
+  if (failed) fact("Last failure", jobLink(failed.id, `${failed.kind}, `), moment(failed.finished), element("div", {}, userText(failed.error?.message ?? "")));
   return element("dl", { class: "facts" }, facts);
+}
+
+const FAILURES = 20; // the newest ones, among which one may still stand
+
+/** Return the newest job that has failed and was not done since; null where every later run went well. */
+async function lastFailure() {
+  const { jobs } = await get(`/v1/jobs?state=failed&limit=${FAILURES}`);
+  for (const job of jobs) if (!(await wasDoneSince(job))) return job;
+  return null;
+}
+
+/** Return whether a job of the same kind on the same resources has ended well after this one. */
+async function wasDoneSince({ kind, resources, finished }) {
+  const of = resources.length ? `&resource=${encodeURIComponent(resources[0])}` : "";
+  const { jobs } = await get(`/v1/jobs?state=done&kind=${kind}${of}&limit=50`);
+  return jobs.some((job) => job.finished > finished && job.resources.join() === resources.join());
 }
 
 async function lastFiring(schedule) {
   const [last] = schedule.firings;
-  const next = schedule.enabled ? (schedule.next[0] ? ["next ", moment(schedule.next[0])] : "never due again") : "paused";
+  const next = schedule.enabled ? (schedule.next[0] ? ["next ", dueMoment(schedule.next[0], schedule.timezone)] : "never due again") : "paused";
   if (!last) return ["has not run yet; ", next];
   if (!last.job) return [element("span", { class: "warn" }, "did not run "), moment(last.due), ": ", userText(last.note ?? ""), "; ", next];
   if (last.state === null) return ["ran ", moment(last.due), "; its job was removed since; ", next];
@@ -77,11 +90,11 @@ async function logs() {
   const rows = await listAll("/v1/logs", "logs");
   if (!rows.length) return empty(element("p", {}, "No log yet. Put a file of dialogues into inbox/ and start a job of kind “ingest”, or post dialogues: ", element("code", {}, "refaug log ingest FILE --log NAME"), "."));
   return element("div", { class: "scroll" }, element("table", { class: "stacked" },
-    element("thead", {}, element("tr", {}, ["Log", "Pairs", "Dialogues", "Size", "Changed", "Growth"].map((name) => element("th", { scope: "col", class: name === "Growth" ? "number" : null }, name)))),
+    element("thead", {}, element("tr", {}, ["Log", "Pairs", "Dialogues", "Size", "Changed", "Growth"].map((name) => element("th", { scope: "col", class: name === "Changed" || name === "Log" ? null : "number" }, name)))),
     element("tbody", {}, rows.map((row) => element("tr", {},
       element("th", { scope: "row" }, userText(row.name), row.problem ? element("div", { class: "bad" }, userText(row.problem)) : ""),
-      ...[["Pairs", row.pairs], ["Dialogues", row.dialogues]].map(([name, number]) => element("td", { dataset: { name } }, number === null ? "–" : count(number))),
-      element("td", { dataset: { name: "Size" } }, bytes(row.bytes)), element("td", { dataset: { name: "Changed" } }, moment(row.updated)),
+      ...[["Pairs", row.pairs], ["Dialogues", row.dialogues]].map(([name, number]) => element("td", { class: "number", dataset: { name } }, number === null ? "–" : count(number))),
+      element("td", { class: "number", dataset: { name: "Size" } }, bytes(row.bytes)), element("td", { dataset: { name: "Changed" } }, moment(row.updated)),
       element("td", { class: "actions" }, growthButton(row.name)))))));
 }
 
@@ -107,20 +120,20 @@ const leftOut = ({ counts }) => Object.entries(counts).reduce((sum, [name, numbe
 
 function growth(ingests) {
   const rows = ingests.slice(-30);
-  return [element("p", { class: "faint" }, `${count(ingests.length)} runs; the last ${count(rows.length)}, newest first`),
-    element("table", {}, element("thead", {}, element("tr", {}, ["When", "Files", "Size", "Dialogues", "Turns", "Left out"].map((name) => element("th", { scope: "col" }, name)))),
-      element("tbody", {}, rows.reverse().map((ingest) => element("tr", {}, element("td", {}, moment(ingest.at)), element("td", {}, count(ingest.sources)), element("td", {}, bytes(ingest.bytes)),
-        element("td", {}, count(ingest.counts.dialogues ?? 0)), element("td", {}, count(ingest.counts.turns ?? 0)), element("td", {}, count(leftOut(ingest)))))))];
+  return [element("p", { class: "faint" }, `${countOf(ingests.length, "run")}; the last ${count(rows.length)}, newest first`),
+    element("table", {}, element("thead", {}, element("tr", {}, ["When", "Files", "Size", "Dialogues", "Turns", "Left out"].map((name) => element("th", { scope: "col", class: name === "When" ? null : "number" }, name)))),
+      element("tbody", {}, rows.reverse().map((ingest) => element("tr", {}, element("td", {}, moment(ingest.at)),
+        [count(ingest.sources), bytes(ingest.bytes), count(ingest.counts.dialogues ?? 0), count(ingest.counts.turns ?? 0), count(leftOut(ingest))].map((number) => element("td", { class: "number" }, number))))))];
 }
 
 async function sets() {
   const rows = await listAll("/v1/reference-sets", "sets");
   if (!rows.length) return empty(element("p", {}, "No set is frozen yet. A set keeps references and weights, so that scores keep their meaning: the playground freezes one item, ", element("code", {}, "refaug sets freeze"), " a file."));
   return element("div", { class: "scroll" }, element("table", { class: "stacked" },
-    element("thead", {}, element("tr", {}, ["Set", "Purpose", "Items", "Frozen"].map((name) => element("th", { scope: "col" }, name)))),
+    element("thead", {}, element("tr", {}, ["Set", "Purpose", "Items", "Frozen"].map((name) => element("th", { scope: "col", class: name === "Items" ? "number" : null }, name)))),
     element("tbody", {}, rows.map((row) => element("tr", { id: `set-${row.id}`, tabindex: -1 },
       element("th", { scope: "row", class: "mono" }, row.id, row.withdrawn ? element("span", { class: "bad" }, " withdrawn") : ""),
-      element("td", { dataset: { name: "Purpose" } }, userText(row.purpose ?? "–")), element("td", { dataset: { name: "Items" } }, typeof row.items === "number" ? count(row.items) : "–"),
+      element("td", { dataset: { name: "Purpose" } }, userText(row.purpose ?? "–")), element("td", { class: "number", dataset: { name: "Items" } }, typeof row.items === "number" ? count(row.items) : "–"),
       element("td", { dataset: { name: "Frozen" } }, moment(row.created)))))));
 }
 
