@@ -32,8 +32,8 @@ def agreement_of_bots(predictions: Floats, means: Floats) -> BotAgreement:
     """Correlate the predictions of bots with their mean ratings; below five bots there is no figure."""
     if len(means) < LEAST_BOTS:
         reason = (
-            f"a correlation over {len(means)} bots says nothing: with two it is always 1 or -1, and below "
-            f"{LEAST_BOTS} no value could be told from chance"
+            f"a correlation over {len(means)} bot{'' if len(means) == 1 else 's'} says nothing: with two it is always "
+            f"1 or -1, and below {LEAST_BOTS} no value could be told from chance"
         )
         return BotAgreement(bots=len(means), pearson=None, spearman=None, kendall=None, reason=reason)
     figures = {kind: correlate(kind, predictions, means) for kind in KINDS}

@@ -387,7 +387,6 @@ class StudyProtocol:
         """Return title, consent or guidelines in a language, or as they are where they are not translated."""
         return str(self.fields["translations"].get(language, {}).get(name) or self.fields[name])
 
-
     def texts(self) -> Iterator[tuple[str, str]]:
         """Yield every text that participants read before their tasks, with what it is."""
         for name in _TEXTS:
@@ -482,7 +481,8 @@ def _bots(fields: StudyFields, kind: StudyKind) -> tuple[str, ...]:
         return bots
     least = 2 if kind is StudyKind.CHAT_PAIR else 1
     if len(bots) < least:
-        raise fields.bad("bots", f"{len(bots)} bots in a study of kind {kind}", f"{least} or more; refaug bots list")
+        count = "1 bot" if bots else "no bot"
+        raise fields.bad("bots", f"{count} in a study of kind {kind}", f"{least} or more; refaug bots list")
     for bot in bots:
         if NAME.fullmatch(bot) is None:
             raise fields.bad("bots", f"{bot!r} is no name of a stored bot", "a name; refaug bots list has them")

@@ -64,7 +64,7 @@ def test_equal_protocols_have_one_hash_whatever_is_left_out() -> None:
         ({"bot": []}, "bots", "one of: kind, title"),
         ({"kind": "chats"}, "chats", "chat, chat-pair"),
         ({"kind": None}, "kind", "chat-pair"),
-        ({"bots": []}, "bots: 0 bots in a study of kind chat", "refaug bots list"),
+        ({"bots": []}, "bots: no bot in a study of kind chat", "refaug bots list"),
         ({"bots": ["a", "a"]}, "listed twice", "each bot once"),
         ({"bots": ["A B"]}, "no name of a stored bot", "a name"),
         ({"form": "chat-quality"}, "chat-quality-5", "sliders-7"),

@@ -4,7 +4,7 @@ import { listAll, untilAnswered } from "./api.js";
 import { byId, element, fill, userText } from "./dom.js";
 import { loadChoices, setUpOrder } from "./evaluate_order.js";
 import { closeEvaluation, openEvaluation, titleOf } from "./evaluation.js";
-import { count } from "./format.js";
+import { countOf } from "./format.js";
 import { allows, empty, moment, ownKey, showProblem, start } from "./frame.js";
 
 const TITLE = byId("page-title").textContent;
@@ -25,7 +25,7 @@ async function showList() {
     element("tbody", {}, rows.map((row) => element("tr", {},
       element("th", { scope: "row" }, element("a", { href: `#e=${row.id}` }, userText(titleOf(row))), row.kind === "meta" ? element("span", { class: "faint" }, " agreement with people") : ""),
       element("td", { dataset: { name: "State" } }, element("span", { class: `badge ${STATES[row.state] ?? ""}` }, row.state)),
-      element("td", { dataset: { name: "Read" } }, row.counts ? `${count(row.counts.items)} items, ${count(row.counts.replies)} replies` : "–"),
+      element("td", { dataset: { name: "Read" } }, row.counts ? `${countOf(row.counts.items, "item")}, ${countOf(row.counts.replies, "reply", "replies")}` : "–"),
       element("td", { dataset: { name: "Asked for" } }, moment(row.created), row.owner && row.owner !== "anonymous" ? [" by ", userText(row.owner)] : ""))))))
     : empty(element("p", {}, "There is no evaluation yet. Drop a file above; it takes a minute from there to a table of your systems.")));
   place.removeAttribute("aria-busy");

@@ -8,7 +8,7 @@ import { watchEvaluation } from "./evaluation_job.js";
 import { repliesSection } from "./evaluation_replies.js";
 import { differences, metricCharts, scatter, systemsTable } from "./evaluation_systems.js";
 import { badRows } from "./evaluate_order.js";
-import { count, duration } from "./format.js";
+import { countOf, duration } from "./format.js";
 import { allows, moment, showProblem } from "./frame.js";
 import { ask } from "./question.js";
 
@@ -62,7 +62,7 @@ function draw(place, evaluation, own, { reply, besideId }, signal) {
   fill(place, backLink(),
     element("section", { class: "card", "aria-label": "This evaluation" },
       element("dl", { class: "facts-line" }, fact("Files", evaluation.files.map((name, at) => [at ? ", " : "", userText(name)])),
-        evaluation.counts && fact("Read", `${count(evaluation.counts.items)} items, ${count(evaluation.counts.replies)} replies`, evaluation.counts.bad ? element("span", { class: "warn" }, `, ${count(evaluation.counts.bad)} bad row${evaluation.counts.bad === 1 ? "" : "s"}`) : ""),
+        evaluation.counts && fact("Read", `${countOf(evaluation.counts.items, "item")}, ${countOf(evaluation.counts.replies, "reply", "replies")}`, evaluation.counts.bad ? element("span", { class: "warn" }, `, ${countOf(evaluation.counts.bad, "bad row")}`) : ""),
         isDone && fact("Done", moment(evaluation.finished), evaluation.started ? `, in ${duration(evaluation.started, evaluation.finished)}` : ""),
         isDone && evaluation.expires && fact("Kept until", moment(evaluation.expires))),
       !isDone && job, actions(evaluation)),

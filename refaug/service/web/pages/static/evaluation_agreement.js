@@ -2,7 +2,7 @@
 
 import { intervalFigure, scatterFigure, SERIES } from "./charts.js";
 import { element, fill, printable, userText } from "./dom.js";
-import { count, score } from "./format.js";
+import { count, countOf, score } from "./format.js";
 import { pValue } from "./evaluation_systems.js";
 
 const CORRELATIONS = [["spearman", "Spearman"], ["pearson", "Pearson"], ["kendall", "Kendall"], ["partial_spearman", "Spearman, length held fixed"]];
@@ -23,7 +23,7 @@ function setSection(set, settings, hasTitle) {
   const left = Object.entries(counts.unrated ?? {}).map(([why, number]) => `${count(number)} ${why}`);
   return [
     element("section", { class: "card" }, element("h2", {}, hasTitle ? ["Agreement with people: ", userText(set.name)] : "Agreement with people"),
-      element("p", {}, `${count(counts.used)} replies of ${count(counts.systems)} systems to ${count(counts.contexts)} contexts have a rating and all scores${counts.used < counts.replies ? `, of ${count(counts.replies)}` : ""}. `, left.length > 0 && `Without a rating: ${left.join(", ")}. `, element("b", {}, "It is"), " says whether the agreement differs from that of ", element("b", {}, userText(settings.baseline ?? "the first metric")), "."),
+      element("p", {}, `${countOf(counts.used, "reply", "replies")} of ${countOf(counts.systems, "system")} to ${countOf(counts.contexts, "context")} ${counts.used === 1 ? "has" : "have"} a rating and all scores${counts.used < counts.replies ? `, of ${count(counts.replies)}` : ""}. `, left.length > 0 && `Without a rating: ${left.join(", ")}. `, element("b", {}, "It is"), " says whether the agreement differs from that of ", element("b", {}, userText(settings.baseline ?? "the first metric")), "."),
       agreementTable(rows, settings),
       element("div", { class: "charts" }, correlationFigure(rows, "Spearman correlation with the ratings", settings), differenceFigure(rows, settings), groupsFigure(rows))),
     set.annotators && element("section", { class: "card" }, element("h2", {}, "Agreement among people"), annotators(set.annotators)),

@@ -2,7 +2,7 @@
 
 import { address, download, listAll, post } from "../api.js";
 import { element, fill } from "../dom.js";
-import { count } from "../format.js";
+import { countOf } from "../format.js";
 import { showProblem } from "../frame.js";
 import { field, select } from "./fields.js";
 
@@ -22,7 +22,7 @@ export function derivedSetSection(study) {
       const people = lines.split("\n").filter(Boolean).map((line) => JSON.parse(line));
       const made = await post(`/v1/reference-sets/${sets.value}/derive`, { people });
       fill(state, element("p", {}, "Set ", element("a", { href: address(`/service#set=${made.id}`), id: "derived-link" }, element("code", {}, made.id)),
-        ` has the weights of ${count(people.length)} references by people${made.new === false ? "; it was there already" : ""}. `, element("code", {}, `refaug sets score ${made.id.slice(0, 8)} REPLIES --metric delta-bleu`)));
+        ` has the weights of ${countOf(people.length, "reference")} by people${made.new === false ? "; it was there already" : ""}. `, element("code", {}, `refaug sets score ${made.id.slice(0, 8)} REPLIES --metric delta-bleu`)));
     } catch (error) {
       showProblem(state, error);
     }
@@ -32,7 +32,7 @@ export function derivedSetSection(study) {
   const show = async () => {
     try {
       const rows = (await listAll("/v1/reference-sets", "sets")).filter((row) => !row.withdrawn);
-      fill(sets, rows.map((row) => element("option", { value: row.id }, `${row.id.slice(0, 8)}: ${count(row.items ?? 0)} items, ${row.purpose ?? ""}`)));
+      fill(sets, rows.map((row) => element("option", { value: row.id }, `${row.id.slice(0, 8)}: ${countOf(row.items ?? 0, "item")}, ${row.purpose ?? ""}`)));
       fill(node, rows.length ? form : element("p", { class: "empty" }, "No set is frozen yet: ", element("code", {}, "refaug sets freeze ITEMS --purpose test"), " makes one of the items of this study."), state);
     } catch (error) {
       showProblem(node, error);

@@ -2,7 +2,7 @@
 
 import { post } from "../api.js";
 import { byId, element, fill } from "../dom.js";
-import { count } from "../format.js";
+import { count, countOf } from "../format.js";
 import { showProblem } from "../frame.js";
 import { field, figure, number, select } from "./fields.js";
 
@@ -28,7 +28,7 @@ export function setUpPower() {
     const order = { ...(isMeans ? { difference: value("difference"), sd: value("sd") } : { win_rate: value("rate") }), power: value("power"), alpha: value("alpha"), ratings_per_participant: value("each"), rho: value("rho") };
     try {
       const answer = await post("/v1/studies/power", order);
-      fill(byId("power-result"), element("p", {}, element("b", {}, count(answer.n)), isMeans ? " ratings of each bot" : " votes on the pair", `, from at least ${count(answer.participants)} participants.`),
+      fill(byId("power-result"), element("p", {}, element("b", {}, count(answer.n)), isMeans ? " ratings of each bot" : " votes on the pair", `, from at least ${countOf(answer.participants, "participant")}.`),
         element("p", { class: "faint" }, `Several ratings of one person count for less: the design effect is ${figure(answer.design_effect)}.`));
     } catch (error) {
       showProblem(byId("power-result"), error);

@@ -1,6 +1,7 @@
 /** A preregistration to print: what is fixed before the first participant, as the protocol has it. */
 
 import { element, userText } from "../dom.js";
+import { countOf } from "../format.js";
 import { paragraphs } from "../take/dialogues.js";
 import { KINDS } from "./new_study.js";
 
@@ -18,13 +19,13 @@ export function preregistration(study) {
   fact("State", study.state === "draft" ? "a draft: the hash changes until the study opens" : study.state);
   fact("Task", KINDS[study.kind]?.[1] ?? study.kind);
   if (protocol.bots?.length) fact("Systems", (study.bots?.length ? study.bots : protocol.bots.map((bot) => ({ bot }))).map((row) => element("div", {}, userText(row.bot), row.degraded ? " (degraded on purpose)" : "", row.sha256 ? element("code", { class: "faint" }, ` ${row.sha256.slice(0, 16)}`) : "")));
-  fact("Sample", protocol.target ? `${protocol.target} chats of each system` : `${protocol.ratings_per_item} ratings of each item`, `, ${protocol.per_participant} tasks of each participant`, protocol.stop?.participants ? `; it pauses after ${protocol.stop.participants} participants` : "");
+  fact("Sample", protocol.target ? `${countOf(protocol.target, "chat")} of each system` : `${countOf(protocol.ratings_per_item, "rating")} of each item`, `, ${countOf(protocol.per_participant, "task")} of each participant`, protocol.stop?.participants ? `; it pauses after ${countOf(protocol.stop.participants, "participant")}` : "");
   fact("Assignment", protocol.order === "williams" ? "rows of balanced Latin squares (Williams), least used first; " : "in random order; ", "sides alternate; participants do not see which system is which");
   if (protocol.min_turns !== undefined) fact("Conversations", `${protocol.min_turns} to ${protocol.max_turns} turns of the participant`);
   fact("Measures", element("ol", {}, protocol.form.questions.map((question) => element("li", {}, userText(question.text), element("span", { class: "faint" }, ` ${question.type}${question.type === "likert" || question.type === "slider" ? ` ${question.least}–${question.most}` : ""}${question.ends ? `, ${question.ends.join(" to ")}` : ""}${question.reverse ? ", reversed" : ""}${question.required ? "" : ", optional"}`)))));
-  fact("Practice", protocol.training ? `${protocol.training.items.length} items, ${protocol.training.attempts} attempts, at least ${Math.round(protocol.training.least * 100)} % right` : "none");
+  fact("Practice", protocol.training ? `${countOf(protocol.training.items.length, "item")}, ${countOf(protocol.training.attempts, "attempt")}, at least ${Math.round(protocol.training.least * 100)} % right` : "none");
   const checks = protocol.checks ?? {};
-  fact("Checks", [checks.attention ? `${checks.attention} of attention` : "", checks.degraded ? "a degraded system" : "", checks.repeat ? `${checks.repeat} repeated tasks` : ""].filter(Boolean).join(", ") || "none");
+  fact("Checks", [checks.attention ? `${checks.attention} of attention` : "", checks.degraded ? "a degraded system" : "", checks.repeat ? countOf(checks.repeat, "repeated task") : ""].filter(Boolean).join(", ") || "none");
   const rules = Object.entries(protocol.exclude ?? {}).filter(([, value]) => value !== false);
   fact("Exclusions", rules.length ? element("ul", {}, rules.map(([name, value]) => element("li", {}, RULES[name]?.(value) ?? `${name}: ${value}`))) : "none", element("div", {}, "Results are reported with and without them."));
   const analysis = protocol.analysis ?? {};

@@ -1,6 +1,7 @@
 /** What participants see of a study, made by the very modules of their page. */
 
 import { element } from "../dom.js";
+import { countOf } from "../format.js";
 import { itemOf, paragraphs, turnList } from "../take/dialogues.js";
 import { createForm } from "../take/forms.js";
 
@@ -25,7 +26,7 @@ export function previewOf(protocol) {
   return element("div", { class: "preview take", lang: protocol.language },
     step("1. Consent", paragraphs(protocol.consent || "(no text yet: the study cannot begin without one)", 4), !screening.isEmpty && screening.node),
     protocol.guidelines && step("2. What to do", paragraphs(protocol.guidelines, 4)),
-    protocol.training && step(`3. Practice: ${protocol.training.items.length} items, ${protocol.training.attempts} attempts`, turnList(exampleOf(protocol.kind, protocol.training).payload.turns ?? [], { label: "practice" })),
+    protocol.training && step(`3. Practice: ${countOf(protocol.training.items.length, "item")}, ${countOf(protocol.training.attempts, "attempt")}`, turnList(exampleOf(protocol.kind, protocol.training).payload.turns ?? [], { label: "practice" })),
     step(`${protocol.training ? 4 : 3}. A task`, element("p", { class: "faint" }, "with an example in place of what the bots will say"), itemOf(example, extra)),
     step(`${protocol.training ? 5 : 4}. The questions`, form(hasSides ? ["task"] : ["task", "side"]).node, hasSides && SIDES(protocol.kind).map((side) => { const made = form(["side"], `${side}/`); return made.isEmpty ? null : [element("h4", {}, side), made.node]; })),
     element("p", { class: "faint" }, "Try it yourself: begin the pilot, make a link, and open it. What the pilot collects stays out of the report."));

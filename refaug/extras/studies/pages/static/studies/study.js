@@ -68,15 +68,15 @@ const fact = (name, ...content) => element("div", {}, element("dt", {}, name), e
 // ── acts ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 const ACTS = {
-  pilot: ["Begin the pilot", ["draft", "paused"], "People whom you invite can take part; what they do stays out of the report.", false],
-  open: ["Open it", ["draft", "pilot", "paused"], "The protocol is frozen: later changes are amendments, and the report names both.", true],
-  pause: ["Pause it", ["pilot", "open"], "Nobody gets a new task; tasks that were begun can be finished.", false],
-  close: ["Close it", ["pilot", "open", "paused"], "Nothing more is taken. A closed study cannot be opened again.", false],
+  pilot: ["Begin the pilot", "Begin the pilot?", ["draft", "paused"], "People whom you invite can take part; what they do stays out of the report.", false],
+  open: ["Open it", "Open this study?", ["draft", "pilot", "paused"], "The protocol is frozen: later changes are amendments, and the report names both.", true],
+  pause: ["Pause it", "Pause this study?", ["pilot", "open"], "Nobody gets a new task; tasks that were begun can be finished.", false],
+  close: ["Close it", "Close this study?", ["pilot", "open", "paused"], "Nothing more is taken. A closed study cannot be opened again.", false],
 };
 
 function actions(study, again, trouble) {
-  const button = ([act, [label, states, about, isPrimary]]) => states.includes(study.state) && element("button", { type: "button", class: isPrimary ? "primary" : null, id: `act-${act}`, onclick: () => ask({
-    title: `${label.replace(" it", "")} ${label.endsWith("it") ? "this study" : ""}?`, text: [element("p", {}, about)], yes: label, act: async () => { await post(`/v1/studies/${study.id}/${act}`); await again(); },
+  const button = ([act, [label, title, states, about, isPrimary]]) => states.includes(study.state) && element("button", { type: "button", class: isPrimary ? "primary" : null, id: `act-${act}`, onclick: () => ask({
+    title, text: [element("p", {}, about)], yes: label, act: async () => { await post(`/v1/studies/${study.id}/${act}`); await again(); },
   }) }, label);
   const away = ["draft", "closed"].includes(study.state) && element("button", { type: "button", class: "danger last", id: "remove-study", onclick: () => ask({
     title: "Remove this study?", text: [element("p", {}, "Everything that people did in it is gone, for everybody. Export it first.")], yes: "Remove it", word: study.name, act: async () => { await remove(`/v1/studies/${study.id}`); location.hash = ""; },
