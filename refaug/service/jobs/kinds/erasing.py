@@ -136,7 +136,7 @@ def _pair_line(log: str, dialogue: str, position: str) -> str:
 
 
 def _erase_from_log(order: Erase, context: JobContext) -> dict[str, object]:
-    """Return the counts by the places of the names in the order: what is kept of a job names none of them."""
+    """Return the counts by the places of the names in the order: a stored job names none of them."""
     forget = encodings_in(context.home.cache).forget
     deletion = delete(context.home.logs, order.log, dialogues=order.dialogues, speakers=order.speakers, forget=forget)
     return {
