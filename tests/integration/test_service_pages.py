@@ -183,23 +183,23 @@ def test_a_failure_is_the_last_one_until_the_same_job_goes_well(home: Settings, 
         wait_until_quiet(page)
         return str(page.text("#now"))
 
-    def ended(name: str) -> str:
-        order = {"kind": "gc", "artefact": "vectors", "name": name}
-        job = store.enqueue("gc", order, [f"vectors/{name}"]).id
-        browsed.server.ended(job)
+    def ended(artefact: str, name: str) -> str:
+        order = {"kind": "gc", "artefact": artefact, "name": name}
+        job = store.enqueue("gc", order, [f"{artefact}/{name}"]).id
+        assert browsed.server.ended(job)["state"] == "done"
         return job
 
     database = Database.open(home)
     store = JobStore(database)
-    failed = ended("lost")
+    failed = ended("rater", "base")
     with database.writing() as connection:
         words = json.dumps({"code": "x", "message": "it broke", "remedy": "", "exit_code": 1})
         connection.exec_driver_sql("UPDATE jobs SET state = 'failed', error = ? WHERE id = ?", (words, failed))
     assert "it broke" in shown()
-    ended("other")
+    ended("vectors", "glove")
     assert "it broke" in shown(), "another job says nothing of this one"
-    ended("lost")
-    assert "Last failure" not in shown()
+    ended("rater", "base")
+    assert "it broke" not in shown()
     database.close()
 
 
