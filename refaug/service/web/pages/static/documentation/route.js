@@ -25,7 +25,7 @@ export function routeRow(route, document, onOpen) {
 function scopeOf(route) {
   if (!route.takesKey) return element("span", { class: "scope faint" }, "no key");
   if (!route.scopes.length) return element("span", { class: "scope faint" }, "any key");
-  return element("span", { class: "scope faint" }, "key with ", element("code", {}, printable(route.scopes.join(", "))));
+  return element("span", { class: "scope faint" }, "key with ", element("code", {}, printable(route.scopes.join(" or "))));
 }
 
 const part = (title, ...content) => element("section", {}, element("h4", {}, title), ...content);
