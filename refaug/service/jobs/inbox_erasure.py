@@ -30,25 +30,20 @@ class InboxErasure:
 
 def erase_from_file(path: Path, gone: frozenset[str], silent: frozenset[str], note: Callable[[], None]) -> InboxErasure:
     """Write a file again without the erased text, and return what was in it; `note` comes first."""
-    erasure = InboxErasure()
+    changed, dialogues, speakers = 0, set[str](), set[str]()
     with path.open("rb") as file:
-        for line in file:
-            erasure += _found_in(orjson.loads(line), gone, silent)
-    if not erasure.changed:
-        return erasure
-    note()
-    with write_aside(path) as out, path.open("rb") as file:
-        for line in file:
-            changed = _erase_from(orjson.loads(line), gone, silent)
-            out.write(line if changed is None else changed)
-    return erasure
-
-
-def _found_in(dialogue: dict[str, Any], gone: frozenset[str], silent: frozenset[str]) -> InboxErasure:
-    """Return what of a dialogue is to be erased."""
-    dialogues = gone & {dialogue["id"]}
-    speakers = silent & {turn["speaker"] for turn in dialogue["turns"]}
-    return InboxErasure(changed=int(bool(dialogues or speakers)), dialogues=dialogues, speakers=speakers)
+        for dialogue in map(orjson.loads, file):
+            found = gone & {dialogue["id"]}, silent & {turn["speaker"] for turn in dialogue["turns"]}
+            changed += any(found)
+            dialogues |= found[0]
+            speakers |= found[1]
+    if changed:
+        note()
+        with write_aside(path) as out, path.open("rb") as file:
+            for line in file:
+                rest = _erase_from(orjson.loads(line), gone, silent)
+                out.write(line if rest is None else rest)
+    return InboxErasure(changed=changed, dialogues=frozenset(dialogues), speakers=frozenset(speakers))
 
 
 def _erase_from(dialogue: dict[str, Any], gone: frozenset[str], silent: frozenset[str]) -> bytes | None:
