@@ -282,7 +282,7 @@ class Chain:
 
         Of a cross rater the negatives are named, too.
         """
-        order, began = self._carried_order(network, seed, negatives), perf_counter()
+        order, began = _carried_order(self, network, seed, negatives), perf_counter()
         places = rater_places(self.home)
         trained = train_any_rater(places, order, self.progress, learn_vectors=learn_piece_vectors)
         rater = open_rater(self.home, f"{trained.name}@{trained.version}", threads=self.settings.threads)
@@ -291,21 +291,7 @@ class Chain:
 
     def has_carried_rater(self, network: str, seed: int, negatives: str | None = None) -> bool:
         """Say whether `carried_rater` would only open what the home has."""
-        return is_published(rater_places(self.home), self._carried_order(network, seed, negatives))
-
-    def _carried_order(self, network: str, seed: int, negatives: str | None) -> TrainingOrder:
-        parts = ["proof", network, negatives, None if seed == self.settings.seed else str(seed)]
-        by_epochs: dict[str, Any] = {"preset": self.settings.preset, "epochs": self.settings.epochs}
-        return TrainRater(
-            name=self.artefact_name("-".join(filter(None, parts))),
-            logs=self.logs(self.everyday),
-            network=network,  # type: ignore[arg-type]
-            encoder=self.settings.encoder if network in OVER_ENCODERS else None,
-            positives=_POSITIVES.get(network),
-            negatives=negatives,  # type: ignore[arg-type]
-            seed=seed,
-            **({} if network == LINEAR else by_epochs | ({"preset": _CROSS_PRESET} if network == CROSS else {})),
-        ).order(threads=self.settings.threads)
+        return is_published(rater_places(self.home), _carried_order(self, network, seed, negatives))
 
     def _training(self, sizes: NetworkPreset, seed: int) -> TrainConfig:
         return TrainConfig(
@@ -451,3 +437,18 @@ class Chain:
     def public_message(self, error: RefaugError) -> str:
         """Return the message of an error without the folders of this machine, which must not appear in results."""
         return HiddenFolders.left_out(self.home.home, self.settings.data).hide(error.message)
+
+
+def _carried_order(chain: Chain, network: str, seed: int, negatives: str | None) -> TrainingOrder:
+    parts = ["proof", network, negatives, None if seed == chain.settings.seed else str(seed)]
+    by_epochs: dict[str, Any] = {"preset": chain.settings.preset, "epochs": chain.settings.epochs}
+    return TrainRater(
+        name=chain.artefact_name("-".join(filter(None, parts))),
+        logs=chain.logs(chain.everyday),
+        network=network,  # type: ignore[arg-type]
+        encoder=chain.settings.encoder if network in OVER_ENCODERS else None,
+        positives=_POSITIVES.get(network),
+        negatives=negatives,  # type: ignore[arg-type]
+        seed=seed,
+        **({} if network == LINEAR else by_epochs | ({"preset": _CROSS_PRESET} if network == CROSS else {})),
+    ).order(threads=chain.settings.threads)
