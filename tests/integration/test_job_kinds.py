@@ -491,11 +491,20 @@ def test_an_erasure_says_how_many_of_its_names_were_found_nowhere(empty):
     told = Told()
     found = empty("erase", log="chat", dialogues=["d1", "d2", "d9"], speakers=["nobody"], told=told, **ONE)
     assert found["not_found"] == {"dialogues": 1, "speakers": 1}
-    assert [warning.partition(" to be erased")[0] for warning in told.warnings] == [
-        "1 of 3 dialogues",
-        "1 of 1 speakers",
-    ]
+    counted = [(warning.partition(" to be erased")[0], warning.rpartition(": ")[2]) for warning in told.warnings]
+    assert counted == [("dialogues", "1 of 3"), ("speakers", "1 of 1")]
     assert not any("d9" in warning or "nobody" in warning for warning in told.warnings)
+
+
+def test_an_erasure_that_was_stopped_says_nothing_of_what_it_may_have_found_before(empty):
+    turns = [{"text": "where do you buy tea", "speaker": "ann"}, {"text": "at the mill", "speaker": "bob"}]
+    empty.post({"id": "d1", "turns": turns}, log="chat")
+    empty("ingest", log="chat", posted=True, workers=0)
+    with pytest.raises(KeyboardInterrupt):
+        empty("erase", log="chat", dialogues=["d1", "d9"], job="a", told=Told(2), **ONE)
+    told = Told()
+    found = empty("erase", log="chat", dialogues=["d1", "d9"], job="a", told=told, **ONE)
+    assert (found["not_found"], told.warnings) == ({}, [])
 
 
 def test_erasing_a_speaker_withdraws_sets_with_what_they_said(empty):

@@ -61,7 +61,8 @@ _REFUSALS: Final = {
     "no password supplied": "does not let us in without a password",
     "no pg_hba.conf entry": "does not let this user in from here",
     "is not permitted to log in": "does not let this user in",
-    "does not exist": "does not exist, or has no such user",
+    'FATAL:  database "': "does not exist",
+    'FATAL:  role "': "has no such user",
 }
 
 

@@ -385,7 +385,7 @@ def serve(
         listener = stack.enter_context(bound_socket(settings, any_port=any_port))
         stack.enter_context(child_environment(home, settings))
         address = address_of(listener)
-        stack.enter_context(published_address(home, address, settings))
+        stack.enter_context(published_address(home, address))
         log.info("listening on %s", address, extra={"workers": settings.workers})
         tell(address)
         jobs = JobProcess(within_s=settings.shutdown_s, level=level) if settings.job_worker else None

@@ -1,10 +1,11 @@
 """The address of the server that runs over a home, for commands that write links to it.
 
-<home>/serving/server.address    where it listens, with the path under which a proxy shows it; a live file of its parent
+<home>/serving/server-PID.address    where it listens; a live file of its parent
 """
 
 from __future__ import annotations
 
+import os
 from typing import Final
 
 from refaug.core.errors import Usage
@@ -18,10 +19,10 @@ _SUFFIX: Final = ".address"
 _ANY: Final = {"0.0.0.0": "127.0.0.1", "::": "[::1]", "[::]": "[::1]"}  # noqa: S104  where to listen, not where to go
 
 
-def published_address(home: Settings, address: str, settings: ServeSettings) -> LiveFile:
+def published_address(home: Settings, address: str) -> LiveFile:
     """Write down where a server listens until the file is closed, or its process ends."""
     make_folder(home.home / _FOLDER)
-    return LiveFile(home.home / _FOLDER / f"server{_SUFFIX}", f"{address}{settings.root_path.rstrip('/')}".encode())
+    return LiveFile(home.home / _FOLDER / f"server-{os.getpid()}{_SUFFIX}", address.encode())
 
 
 def server_url(home: Settings) -> str:
@@ -30,8 +31,7 @@ def server_url(home: Settings) -> str:
         return _reachable(content.decode())
     settings = ServeSettings.from_env()
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
-    address = f"unix:{settings.uds}" if settings.uds else f"http://{host}:{settings.port}"
-    return _reachable(f"{address}{settings.root_path.rstrip('/')}")
+    return _reachable(f"unix:{settings.uds}" if settings.uds else f"http://{host}:{settings.port}")
 
 
 def _reachable(address: str) -> str:

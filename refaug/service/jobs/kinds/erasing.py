@@ -43,6 +43,8 @@ def erase_job(order: Erase, context: JobContext) -> Mapping[str, Any]:
     is_there = (context.home.logs / order.log / MANIFEST).exists()
     if not is_there and not posted.waiting(order.log)["requests"]:
         StoredLog.open(context.home.logs, order.log)  # NotFound, with the names that there are
+    is_unbroken = stages.lacks("begun")
+    stages.run("begun", dict)
     context.progress.stage("posted dialogues")
     waiting = stages.run("posted", lambda: _retry_while_locked(lambda: _erase_from_inbox(posted, order)))
     if waiting["dialogues"]:
@@ -53,12 +55,12 @@ def erase_job(order: Erase, context: JobContext) -> Mapping[str, Any]:
         "log", lambda: _retry_while_locked(lambda: _erase_from_log(order, context)) if is_there else {}
     )
     _report_erasure(order)
-    missing = _missing_names(waiting, removed)
+    missing = _missing_names(waiting, removed) if is_unbroken else {}  # a broken run may have found them
     for noun, number in missing.items():
         if number:
             context.progress.warn(
-                f"{number:,} of {len(getattr(order, noun)):,} {noun} to be erased are neither in log {order.log} nor "
-                "among what waits for it: nothing was there to be erased"
+                f"{noun} to be erased of which log {order.log} and what waits for it hold nothing: {number:,} of "
+                f"{len(getattr(order, noun)):,}"
             )
     # Sets come before indexes: an index that cannot be updated must not keep sets in use.
     sets = stages.run("sets", lambda: {"of": as_json_list(_withdraw_sets(order, context))})
@@ -112,7 +114,7 @@ def _missing_names(waiting: Mapping[str, Any], removed: Mapping[str, Any]) -> di
             not was_waiting and not pairs
             for was_waiting, pairs in zip(were_waiting, removed.get(noun) or [0] * len(were_waiting), strict=True)
         )
-        for noun, were_waiting in waiting["found"].items()
+        for noun, were_waiting in waiting.get("found", {}).items()
     }
 
 

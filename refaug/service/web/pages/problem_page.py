@@ -16,8 +16,8 @@ VARY: Final = {"Vary": "Accept"}  # of both forms, for caches between
 
 
 def wants_page(request: Request) -> bool:
-    """Return whether a browser asks for an address to show it: programs accept JSON or anything."""
-    return request.method in ("GET", "HEAD") and "text/html" in request.headers.get("accept", "")
+    """Return whether a browser asks for an address to show it: it accepts XHTML, which programs do not name."""
+    return request.method in ("GET", "HEAD") and "application/xhtml+xml" in request.headers.get("accept", "")
 
 
 def problem_page(

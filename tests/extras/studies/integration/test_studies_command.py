@@ -15,7 +15,6 @@ from refaug.cli.main import app
 from refaug.core.errors import RefaugError
 from refaug.core.home import Settings
 from refaug.service.process.server_address import published_address
-from refaug.service.server_settings import ServeSettings
 
 RUNNER = CliRunner()
 
@@ -53,10 +52,10 @@ def test_links_lead_to_the_server_of_the_home(home: Path, tmp_path: Path, monkey
     assert address() == "http://127.0.0.1:8000/take"  # where one would listen
     monkeypatch.setenv("REFAUG_PORT", "8100")
     assert address() == "http://127.0.0.1:8100/take"
-    with published_address(Settings(home=home), "http://0.0.0.0:8123", ServeSettings(root_path="/refaug/")):
-        assert address() == "http://127.0.0.1:8123/refaug/take"
+    with published_address(Settings(home=home), "http://0.0.0.0:8123"):
+        assert address() == "http://127.0.0.1:8123/take"
         assert address("--url", "https://study.example/") == "https://study.example/take"
-    with published_address(Settings(home=home), "unix:/run/refaug", ServeSettings()):
+    with published_address(Settings(home=home), "unix:/run/refaug"):
         assert "name the address" in run(home, "studies", "invite", "first", code=2)
 
 

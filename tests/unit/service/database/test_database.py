@@ -534,6 +534,7 @@ def refusing_server(message, code):
         ('password authentication failed for user "me"', "28P01", "the user or the password is wrong"),
         ('no pg_hba.conf entry for host "127.0.0.1"', "28000", "does not let this user in from here"),
         ('database "chat" does not exist', "3D000", "does not exist"),
+        ('role "me" does not exist', "28000", "has no such user"),
     ],
 )
 def test_a_refused_connection_says_why_and_what_to_look_at(tmp_path, message, code, said):
@@ -545,6 +546,17 @@ def test_a_refused_connection_says_why_and_what_to_look_at(tmp_path, message, co
     assert said in raised.value.message
     assert "REFAUG_DATABASE" in raised.value.remedy
     assert "hunter2" not in f"{raised.value} {raised.value.remedy}"
+
+
+def test_a_certificate_that_is_not_there_is_no_missing_database(tmp_path):
+    absent = tmp_path / "root.crt"
+    url = f"postgresql://me@127.0.0.1:{{}}/chat?sslmode=verify-full&sslrootcert={absent}"
+    with refusing_server('database "chat" does not exist', "3D000") as port:
+        database = Database.open(Settings(home=tmp_path), url.format(port), wait_s=2)
+        with pytest.raises(Unavailable) as raised, database.reading():
+            pass
+        database.close()
+    assert raised.value.message.endswith("cannot be reached")
 
 
 def test_nothing_says_the_password_of_the_url(tmp_path, caplog):

@@ -297,8 +297,9 @@ def test_a_browser_gets_problems_as_a_page(client: TestClient, path: str, status
     assert shown in page.text
     assert 'href="/studies"' in page.text or 'href="/evaluate"' in page.text
     assert "script-src 'self'" in page.headers["content-security-policy"]
-    document = client.get(path)  # a program gets JSON
-    assert document.headers["content-type"].startswith("application/")
+    for of_program in ({}, {"Accept": "text/html, image/gif, image/jpeg, *; q=.2, */*; q=.2"}):  # Java's own, too
+        document = client.get(path, headers=of_program)
+        assert document.headers["content-type"].startswith("application/")
     assert page.headers["vary"].startswith("Accept,")
 
 

@@ -49,20 +49,21 @@ async function now() {
   return element("dl", { class: "facts" }, facts);
 }
 
-const FAILURES = 20; // the newest ones, among which one may still stand
+const FAILURES = 5; // the newest ones, among which one may still stand
 
-/** Return the newest job that has failed and was not done since; null where every later run went well. */
+/** Return the newest job that has failed and was not done since; null where the same orders ended well later. */
 async function lastFailure() {
   const { jobs } = await get(`/v1/jobs?state=failed&limit=${FAILURES}`);
-  for (const job of jobs) if (!(await wasDoneSince(job))) return job;
-  return null;
+  const wereDone = await Promise.all(jobs.map(wasDoneSince));
+  return jobs.find((_job, at) => !wereDone[at]) ?? null;
 }
 
-/** Return whether a job of the same kind on the same resources has ended well after this one. */
-async function wasDoneSince({ kind, resources, finished }) {
+/** Return whether the same order has ended well after this job; orders to erase keep no names by which to tell. */
+async function wasDoneSince({ kind, order, resources, finished }) {
+  if (kind === "erase") return false;
   const of = resources.length ? `&resource=${encodeURIComponent(resources[0])}` : "";
   const { jobs } = await get(`/v1/jobs?state=done&kind=${kind}${of}&limit=50`);
-  return jobs.some((job) => job.finished > finished && job.resources.join() === resources.join());
+  return jobs.some((job) => job.finished > finished && JSON.stringify(job.order) === JSON.stringify(order));
 }
 
 async function lastFiring(schedule) {

@@ -121,7 +121,8 @@ export async function speak(language, file) {
   ofStudy = language;
   let known = null;
   try {
-    known = file && await (await fetch(new URL(`languages/${file}.json`, import.meta.url))).json();
+    const answer = file && await fetch(new URL(`languages/${file}.json`, import.meta.url));
+    known = answer?.ok ? await answer.json() : null;
   } catch { /* the service went away just now: English will do */ }
   spoken = known || base(ofStudy) === "en" ? ofStudy : "en"; // of other languages, only the texts of the study are
   words = { ...ENGLISH, ...known };

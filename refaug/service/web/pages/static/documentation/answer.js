@@ -23,9 +23,10 @@ export async function sendInto(place, path, options) {
     const shown = (size) => fill(status, element("strong", { class: response.ok ? "good" : "bad" }, `${response.status} ${response.statusText}`.trim()),
       ` · ${passed()} · ${bytes(size)}${kind ? ` · ${printable(kind)}` : ""}`);
     shown(0);
-    const { text, size } = await read(response, isText(kind), isStream ? (soFar) => fill(body, pre(soFar)) : () => undefined);
+    const { text, size, isCut } = await read(response, isText(kind), isStream ? (soFar) => fill(body, pre(soFar)) : () => undefined);
     shown(size);
-    fill(body, text === null ? element("p", { class: "faint" }, "These bytes are no text; the line of curl fetches them.") : text && pre(/json/.test(kind) && text.length < MOST_FORMATTED ? readable(text) : text), headersPart(response));
+    fill(body, text === null ? element("p", { class: "faint" }, "This answer is not text; use the curl line to fetch it.") : text && pre(/json/.test(kind) && text.length < MOST_FORMATTED ? readable(text) : text),
+      isCut && element("p", { class: "faint" }, `Only the first ${bytes(size)} were read; use the curl line to fetch all of it.`), headersPart(response));
   } catch (error) {
     fill(status, element("strong", { class: "bad" }, error.name === "AbortError" ? "stopped" : "no answer"), ` · ${passed()}`);
     if (error.name !== "AbortError") fill(body, element("p", {}, "The connection to the service is lost, or the browser does not send this: ", printable(error.message)));
@@ -34,7 +35,7 @@ export async function sendInto(place, path, options) {
 
 async function read(response, isText, onPart) {
   const reader = response.body?.getReader(), decoder = new TextDecoder();
-  let text = "", size = 0;
+  let text = "", size = 0, isCut = false;
   while (reader) {
     const { value, done } = await reader.read();
     if (done) break;
@@ -42,9 +43,9 @@ async function read(response, isText, onPart) {
     if (!isText) continue;
     text += decoder.decode(value, { stream: true });
     onPart(text);
-    if (size > MOST_READ) { await reader.cancel(); break; }
+    if (size > MOST_READ) { isCut = true; await reader.cancel(); break; }
   }
-  return { text: isText ? text + decoder.decode() : null, size };
+  return { text: isText ? text + decoder.decode() : null, size, isCut };
 }
 
 /** Return a text of a program, cut where it is very long. */
