@@ -19,6 +19,7 @@ _SETTINGS: Final = ("rate_per_s", "timeout_s", "reservation_minutes")  # in seco
 _KEY_ID: Final = re.compile(r"[a-z2-7]{12}")
 _TOKENS: Final = re.compile("|".join(pattern.pattern for pattern in (_TIME, _VERSION, _HASH, _ROW_ID)))
 _SECONDS: Final = re.compile(r"seconds|(^|_)(s|ms|minutes|duration|elapsed)$")
+EQUAL: Final = "HASH: all texts and weights"
 _PLAIN: Final = (
     (re.compile(r"\|full:[0-9a-f]{12}"), "|full:HASH"),
     (re.compile(r"refaug[: ]\d+\.\d+\.\d+"), "refaug:VERSION"),
@@ -29,6 +30,8 @@ _PLAIN: Final = (
     (re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b"), "UUID"),
     (re.compile(r"\bP-[0-9A-Z]{6}\b"), "P-CODE"),
     (re.compile(r"(/take#)[\w.-]+"), r"\1TOKEN"),
+    # bits of ratings follow which requests a busy server rates together
+    (re.compile(r"equal within \S+ item by item \(\S+ in the file, \S+ now: last bits of ratings\)"), EQUAL),
 )
 
 

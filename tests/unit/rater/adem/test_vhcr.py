@@ -349,16 +349,16 @@ def test_a_conversation_of_one_turn_teaches_no_head_and_its_variable_is_that_of_
 
 @pytest.mark.parametrize("sizes", [{}, {"are_heads_input": True}, {"are_heads_input": True, "conversation": 0}])
 def test_likelihoods_of_replies_are_those_of_the_equations_whatever_is_read_with_them(sizes: dict[str, Any]) -> None:
-    network = tiny_vhcr_network(**sizes)
+    network = tiny_vhcr_network(**sizes).double()
     contexts = [as_turns(DIALOGUES[at]) for at in (3, 0, 2, 4)]
     replies = [np.array([4]), np.array([8, 8, 10]), np.array([2, 3]), np.array([7])]
     plain = PlainVhcr(network) if network.config.conversation else PlainVhred(network)
     for logs, context, reply in zip(piece_log_likelihoods(network, contexts, replies), contexts, replies, strict=True):
         states = plain.read([turn.tolist() for turn in context])
         condition = np.concatenate([states.contexts[-1], states.utterances[-1], plain.prior(states.contexts[-1])[0]])
-        assert logs == pytest.approx(plain.log_likelihoods(reply.tolist(), condition), abs=1e-5)
+        assert logs == pytest.approx(plain.log_likelihoods(reply.tolist(), condition), abs=1e-10)
         (alone,) = piece_log_likelihoods(network, [context], [reply])
-        assert logs == pytest.approx(alone, abs=1e-5)
+        assert logs == pytest.approx(alone, abs=1e-10)
 
 
 # ── replies ──────────────────────────────────────────────────────────────────────────────────────────────────────────
