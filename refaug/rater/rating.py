@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from threading import Lock
@@ -28,8 +28,8 @@ WITHOUT_GOLD: Final = ("",)
 TRIPLET_UNITS: Final = 250
 _CHARACTER_UNITS: Final = 50  # of each text that is read; a token has at least one character
 _CHARACTERS: Final = 128  # as many tokens are read of a text
-_PIECE: Final = 100_000  # units between two checks that the request is still wanted
-_AT_ONCE: Final = 8  # golds, and twice as many candidates, of a request that is more than a piece
+_LARGE: Final = 1_000_000  # units of a request that is rated in parts; ordinary texts take a tenth of their units
+_AT_ONCE: Final = 8  # golds, and twice as many candidates, of such a part
 Probabilities = NDArray[np.float64]
 # An utterance, a response that is known to fit, or None, and the response that is judged.
 Triplet = tuple[str, str | None, str]
@@ -112,11 +112,17 @@ class Rater(ABC):
     ) -> list[list[float]]:
         """Return the ratings of each test pair's candidates, in the order given; with several golds, their mean.
 
-        With a `check`, it is called between pieces of limited work, and may raise.
+        With a `check`, it is called between the parts of large requests, and may raise.
         """
         settings = settings or RatingSettings()
         if check is not None:
-            return [ratings for piece in _pieces(requests) for ratings in self._rate_piece(piece, settings, check)]
+            is_large = [request.units > _LARGE for request in requests]
+            ordinary = [request for request, large in zip(requests, is_large, strict=True) if not large]
+            ratings_of_ordinary = iter(self.rate(ordinary, settings))
+            return [
+                self._rate_in_parts(request, settings, check) if large else next(ratings_of_ordinary)
+                for request, large in zip(requests, is_large, strict=True)
+            ]
         if not requests:
             return []
         counts = [len(request.candidates) * self._gold_count(request) for request in requests]
@@ -129,14 +135,10 @@ class Rater(ABC):
             by_request.append((own.reshape(-1, len(request.candidates)).mean(axis=0) if several else own).tolist())
         return by_request
 
-    def _rate_piece(
-        self, requests: Sequence[RatingRequest], settings: RatingSettings, check: Callable[[], None]
-    ) -> list[list[float]]:
-        """Rate some requests at once; a large request alone, in parts of its golds and candidates."""
-        check()
-        request = requests[0]
-        if len(requests) > 1 or request.units <= _PIECE:
-            return self.rate(requests, settings)
+    def _rate_in_parts(
+        self, request: RatingRequest, settings: RatingSettings, check: Callable[[], None]
+    ) -> list[float]:
+        """Rate a large request in parts of its golds and candidates."""
         sums = np.zeros(len(request.candidates))
         golds = range(0, len(request.golds), _AT_ONCE) or (0,)
         for gold, at in product(golds, range(0, len(request.candidates), 2 * _AT_ONCE)):
@@ -144,7 +146,8 @@ class Rater(ABC):
             places = slice(at, at + 2 * _AT_ONCE)
             part = replace(request, golds=request.golds[gold : gold + _AT_ONCE], candidates=request.candidates[places])
             sums[places] += np.array(self.rate([part], settings)[0]) * max(1, len(part.golds))
-        return [(sums / max(1, len(request.golds))).tolist()]
+        ratings: list[float] = (sums / max(1, len(request.golds))).tolist()
+        return ratings
 
     def open_kept(self, encodings: Encodings, content: str) -> None:
         """Take the states of texts that are kept under the hash of this rater."""
@@ -213,19 +216,6 @@ class PieceRater(Rater):
     def unfamiliar(self, texts_coverage: Coverage) -> str | None:
         """Return why ratings of texts like these mean little; None if nothing speaks against them."""
         return unfamiliar(texts_coverage, self._usual, self.languages)
-
-
-def _pieces(requests: Sequence[RatingRequest]) -> Iterator[list[RatingRequest]]:
-    """Yield requests that are a piece together; a larger request is yielded alone."""
-    piece, units = list[RatingRequest](), 0
-    for request in requests:
-        if piece and units + request.units > _PIECE:
-            yield piece
-            piece, units = [], 0
-        piece.append(request)
-        units += request.units
-    if piece:
-        yield piece
 
 
 def _seen_from(candidate: Reference, triplet: Triplet) -> Triplet:

@@ -68,7 +68,8 @@ def with_weights(build: Callable[[], AnyModule], path: Path, *, remedy: str) -> 
 @contextmanager
 def inference(network: nn.Module, threads: int = 1) -> Iterator[None]:
     """Compute with so many threads, without gradients and without leaving numbers out."""
-    network.eval()
+    if network.training:  # to set it in every part takes a tenth of a rating
+        network.eval()
     with torch.inference_mode():
         torch.set_num_threads(threads)
         yield

@@ -307,6 +307,7 @@ class ReferenceLookup:
         self._keys = cache.keys(index, self._rater, settings, items)
         self._known = [cache.get(key) for key in self._keys]
         self.missing = [place for place, known in enumerate(self._known) if known is None]
+        self.size = len(items)
 
     def missing_items(self) -> list[Item]:
         """Return the items whose references were not in the cache."""

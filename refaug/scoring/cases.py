@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import Any, Final
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
@@ -283,7 +284,49 @@ def _count_positive(test_item: Item) -> int:
 # ── Scoring ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+_Made = TypeVar("_Made")
 Reply = str | Problem | None  # the reply to an item, or why it cannot be scored; None: there is none
+Scored = tuple[Floats, dict[int, Problem]]  # a row of statistics for every reply, and by row why there are none
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RowsToScore:
+    """Replies to be scored by a metric, each against the references in its place."""
+
+    metric: Metric
+    replies: Sequence[Reply]
+    references: Sequence[References | Problem]
+
+
+# Work that yields rows, goes on when it is sent their scores, and returns what it makes of them: so one call can score
+# the rows of several requests.
+ScoringSteps = Generator[RowsToScore, Scored, _Made]
+
+
+def scored_alone(steps: ScoringSteps[_Made], progress: Progress | None = None) -> _Made:
+    """Return what the steps make of the scores of their rows."""
+    try:
+        rows = next(steps)
+        while True:
+            rows = steps.send(score_replies(rows.metric, rows.replies, rows.references, progress))
+    except StopIteration as end:
+        made: _Made = end.value
+        return made
+
+
+def score_together(parts: Sequence[RowsToScore], progress: Progress | None = None) -> list[Scored]:
+    """Score several parts by one metric that does not look at the set: the bits are the same as of each part alone."""
+    replies = list(chain.from_iterable(part.replies for part in parts))
+    references = list(chain.from_iterable(part.references for part in parts))
+    statistics, problems = score_replies(parts[0].metric, replies, references, progress)
+    scored, first = list[Scored](), 0
+    for part in parts:
+        rows = range(first, first + len(part.replies))
+        scored.append(
+            (statistics[rows.start : rows.stop], {row - first: problems[row] for row in rows if row in problems})
+        )
+        first = rows.stop
+    return scored
 
 
 def problem_of(references: References | Problem, uses: Uses) -> Problem | None:

@@ -26,6 +26,8 @@ from refaug.scoring.cases import (
     ENOUGH,
     NO_REPLY,
     Reply,
+    RowsToScore,
+    ScoringSteps,
     bind_metric,
     leave_one_out,
     no_gold_error,
@@ -33,7 +35,7 @@ from refaug.scoring.cases import (
     references_for,
     require_systems,
     require_texts_and_sources,
-    score_replies,
+    scored_alone,
     trained_on_error,
 )
 from refaug.scoring.copies import copy_warning, reference_copy_warning
@@ -71,7 +73,29 @@ def evaluate(
     reported, unless none suits them. In a part of a test file (`is_part`) it is noted and computed, since references of
     other parts may suit it, and it is no error if no reply has a score.
     """
-    settings, progress = settings or ScoreSettings(), progress or Silent()
+    steps = evaluation_steps(
+        items,
+        metrics,
+        settings or ScoreSettings(),
+        provenance=provenance,
+        progress=progress or Silent(),
+        is_part=is_part,
+        reports_metrics=reports_metrics,
+    )
+    return scored_alone(steps, progress)
+
+
+def evaluation_steps(
+    items: Iterable[Item | BadItem],
+    metrics: Sequence[Metric],
+    settings: ScoreSettings,
+    *,
+    provenance: Provenance | None,
+    progress: Progress,
+    is_part: bool,
+    reports_metrics: bool,
+) -> ScoringSteps[Evaluation]:
+    """Do what `evaluate` does, in steps."""
     if settings.percent:
         require_share(metrics)
     collection = ItemCollection.of(items)
@@ -86,7 +110,7 @@ def evaluate(
     scores, unscored = list[MetricScores](), list[BadInput]()
     for metric in suitable:
         progress.stage(f"score {metric.name}", collection.replies.total(), "replies")
-        scores.append(_scores_by(metric, collection, systems, settings, provenance, progress))
+        scores.append((yield from _scores_by(metric, collection, systems, settings, provenance, progress)))
         if (error := unscored_error(scores[-1])) is not None:
             if isinstance(error, TrainedOn) and not is_part:
                 raise error
@@ -233,7 +257,7 @@ def _scores_by(
     settings: ScoreSettings,
     provenance: Provenance,
     progress: Progress,
-) -> MetricScores:
+) -> ScoringSteps[MetricScores]:
     """Score all replies of all systems by a metric.
 
     A missing reply is a row without a score. The texts of all items are in memory only where the metric looks at the
@@ -253,7 +277,7 @@ def _scores_by(
         references = [problem_of(one, metric.info.uses) or one for one in chosen] * len(systems)
         if is_whole:
             metric = bind_metric(metric, chosen, replies, references)
-        scored, unscored = score_replies(metric, replies, references, progress)
+        scored, unscored = yield RowsToScore(metric=metric, replies=replies, references=references)
         statistics[:, first : first + len(chosen)] = scored.reshape(len(systems), len(chosen), -1)
         for row, problem in unscored.items():
             system_number, place = divmod(row, len(chosen))

@@ -213,7 +213,8 @@ def settings_of_provenance(provenance: Provenance) -> AugmentSettings:
     return from_texts(AugmentSettings, values)
 
 
-def _signed(settings: AugmentSettings, *, is_short: bool) -> dict[str, str]:
+@lru_cache(maxsize=64)  # most requests have the same settings
+def _signed(settings: AugmentSettings, *, is_short: bool) -> Mapping[str, str]:
     """Return what one form of a signature says of the settings that have an effect."""
     texts = {
         key: _as_text(getattr(settings, option.name), sign)

@@ -14,7 +14,16 @@ from refaug.core.records import Item, Origin, Reference
 from refaug.metrics.base import NO_GOLD, Floats, Level, Metric, Problem, References
 from refaug.metrics.metric_info import Uses
 from refaug.metrics.specification import build
-from refaug.scoring.cases import NO_REPLY, NO_WEIGHT, Reply, leave_one_out, references_of, score_replies
+from refaug.scoring.cases import (
+    NO_REPLY,
+    NO_WEIGHT,
+    Reply,
+    RowsToScore,
+    leave_one_out,
+    references_of,
+    score_replies,
+    score_together,
+)
 from refaug.scoring.evaluate import evaluate
 from refaug.scoring.items import BadItem, item_of
 from refaug.scoring.provenance import Provenance
@@ -186,6 +195,26 @@ def test_replies_may_share_references_or_not_and_be_in_any_order() -> None:
     assert problems == {1: NO_REPLY}
     backwards, _ = score_replies(metric, replies[::-1], references[::-1])
     assert np.array_equal(backwards[::-1], found, equal_nan=True)
+
+
+@pytest.mark.parametrize("spec", ["delta-bleu", "upsilon-chrf", "multi-bleu:n=4"])
+def test_parts_scored_together_have_the_bits_and_problems_of_each_alone(spec: str) -> None:
+    metric, shared = build(spec), References(("we open at nine", "closed"), (1.0, -0.5))
+    parts = [
+        RowsToScore(metric=metric, replies=replies, references=references)
+        for replies, references in (
+            (["we open", None], [shared, shared]),
+            ([], []),
+            (["closed at nine"], [shared]),
+            (["nine", "it is nine", "closed"], [NO_WEIGHT, References(("nine",), (1,)), shared]),
+        )
+    ]
+    together = score_together(parts)
+    for part, (statistics, problems) in zip(parts, together, strict=True):
+        alone, problems_alone = score_replies(metric, part.replies, part.references)
+        assert np.array_equal(statistics, alone, equal_nan=True)
+        assert problems == problems_alone
+    assert [problems for _, problems in together] == [{1: NO_REPLY}, {}, {}, {0: NO_WEIGHT}]
 
 
 # ── intervals, comparisons, per cent ──────────────────────────────────────────────────────────────────────────────

@@ -24,6 +24,7 @@ from refaug.core.records import Item
 from refaug.rater.rating import RatingRequest
 from refaug.rater.rating_settings import RatingSettings
 from refaug.scoring.augmentation import ReferenceCache, ReferenceLookup, retrieve
+from refaug.scoring.cases import RowsToScore, score_together
 from refaug.scoring.settings import AugmentSettings
 from refaug.service.server_settings import MIB, ServeSettings
 from refaug.service.serving.batches import queued_requests
@@ -208,6 +209,7 @@ class RequestQueue:
 log = logging.getLogger(__name__)
 
 BatchItem = tuple[queued_requests.RatableRequest, int]  # a request, and which of its items
+AskedRows = tuple[QueuedRequest, RowsToScore]  # a request, and what it waits to be scored
 
 PIECE_S: Final = 0.05  # of rating between two checks whether the client still waits
 _INITIAL_CANDIDATE_S: Final = 0.002  # for rating one candidate; about twice the time of a new text
@@ -230,6 +232,8 @@ class BatchRunner:
             first.require_unchanged_files()
             if isinstance(first, queued_requests.QueuedCall):
                 self._run_call(first)
+            elif isinstance(first, queued_requests.QueuedScoring):
+                self._answer([entry for entry, _ in shares])
             else:
                 self._rate_items(self._prepare(shares))
         except Unavailable as error:
@@ -282,10 +286,7 @@ class BatchRunner:
 
     def _rate_items(self, parts: Sequence[BatchItem]) -> None:
         """Rate in pieces; each request is answered as soon as its last item is done."""
-        with queued_requests.answered_together():
-            for entry, at in parts:
-                if entry.to_rate[at] is None:
-                    entry.finish(at, ())
+        self._answer([entry for entry, at in parts if entry.to_rate[at] is None and entry.finish(at, ())])
         pending = deque((entry, at) for entry, at in parts if entry.to_rate[at] is not None)
         begun, items = time.perf_counter(), 0
         while piece := self._next_piece(pending):
@@ -311,23 +312,16 @@ class BatchRunner:
         first, _ = piece[0]
         assert first.rater is not None
         begun = time.perf_counter()
-
-        def check() -> None:
-            """Stop a piece that turns out large as soon as its clients have left."""
-            if not any(entry.is_wanted() for entry, _ in piece):
-                raise queued_requests.expired_error()
-
+        check = queued_requests.WhileWanted([entry for entry, _ in piece])
         try:
             requests = [request for entry, at in piece if (request := entry.to_rate[at]) is not None]
-            ratings = first.rater.rate(requests, first.settings, check=check)
+            ratings = first.rater.rate(requests, first.settings, check=partial(check.advance, 0))
         except Exception as error:  # noqa: BLE001  the waiting request raises it
             self._rate_separately(piece, error)
             return
         took = (time.perf_counter() - begun) / max(1, sum(map(_rating_size, piece)))
         self.candidate_s = moving_average(self.candidate_s, took)
-        with queued_requests.answered_together():
-            for (entry, at), own in zip(piece, ratings, strict=True):
-                entry.finish(at, own)
+        self._answer([entry for (entry, at), own in zip(piece, ratings, strict=True) if entry.finish(at, own)])
 
     def _rate_separately(self, piece: Sequence[BatchItem], error: Exception) -> None:
         """Rate each request alone after a piece has failed, so that one request does not fail another."""
@@ -339,6 +333,31 @@ class BatchRunner:
             return
         for own in by_entry.values():
             self._rate_piece(own)
+
+    def _answer(self, entries: Sequence[QueuedRequest]) -> None:
+        """Answer requests whose items are all done; what several have scored by the same metric is scored at once."""
+        begun, scored = time.perf_counter(), sum(entry.scored for entry in entries)
+        with queued_requests.answered_together():
+            waiting = [(entry, rows) for entry in entries if (rows := entry.advance()) is not None]
+            while waiting:
+                metric = waiting[0][1].metric
+                together = waiting[:1] if metric.looks_at_set else [one for one in waiting if one[1].metric is metric]
+                waiting = [one for one in waiting if one not in together] + self._score(together)
+        if scored:
+            notify(self._observe, "score", time.perf_counter() - begun, scored)
+
+    def _score(self, together: Sequence[AskedRows]) -> list[AskedRows]:
+        """Score rows by one metric and return the next rows; after a failure each request's are scored alone."""
+        check = queued_requests.WhileWanted([entry for entry, _ in together])
+        try:
+            scored = score_together([rows for _, rows in together], check)
+        except Exception as error:  # noqa: BLE001  the waiting request raises it
+            if len(together) == 1:
+                together[0][0].end(error=error)
+                return []
+            return [following for one in together for following in self._score([one])]
+        own = zip(together, scored, strict=True)
+        return [(entry, rows) for (entry, _), of_entry in own if (rows := entry.advance(of_entry)) is not None]
 
 
 def _rating_size(part: BatchItem) -> int:
@@ -423,12 +442,9 @@ class Batcher:
         lookup = await self._look_up(lease, items, settings, deadline)
         entry: queued_requests.QueuedRequest
         if lookup.missing:
-            entry = queued_requests.QueuedAugmentation(
-                lease, lookup, settings, deadline, scoring=scoring, observe=self._observe
-            )
+            entry = queued_requests.QueuedAugmentation(lease, lookup, settings, deadline, scoring=scoring)
         else:
-            work = partial(_score_cached, lookup, scoring)
-            entry = queued_requests.QueuedCall(work, lease, min(len(items), self._max_waiting), deadline)
+            entry = queued_requests.QueuedScoring(lease, lookup, scoring, min(len(items), self._max_waiting), deadline)
         scores: T = await self._submit(entry)
         return scores
 
@@ -499,8 +515,8 @@ class Batcher:
 
     async def _submit(self, entry: queued_requests.QueuedRequest) -> Any:
         """Queue a request and return its answer; Expired at the deadline, whatever the thread does then."""
-        is_call = isinstance(entry, queued_requests.QueuedCall)
-        queue = self._long if entry.is_long else self._calls if is_call else self._batches
+        is_ratable = isinstance(entry, queued_requests.RatableRequest)
+        queue = self._long if entry.is_long else self._batches if is_ratable else self._calls
         try:
             if not entry.is_wanted():
                 raise queued_requests.expired_error()
@@ -536,7 +552,3 @@ class Batcher:
         queue.finish_batch()
         queue.record_time(time.monotonic() - begun, place_count)
         return True
-
-
-def _score_cached(lookup: ReferenceLookup, scoring: queued_requests.ItemScoring[T]) -> T:
-    return scoring.score(*lookup.augmented())

@@ -12,11 +12,13 @@ from contextlib import contextmanager
 from typing import Any, Final, Protocol, TypeVar
 
 from refaug.core.errors import Expired, Overloaded, RefaugError
+from refaug.core.progress import Silent
 from refaug.core.records import Item
 from refaug.rater.language_coverage import Coverage
 from refaug.rater.rating import Rater, RatingRequest
 from refaug.rater.rating_settings import RatingSettings
 from refaug.scoring.augmentation import ReferenceLookup, own_texts, rating_units, search_units, with_ratings
+from refaug.scoring.cases import RowsToScore, Scored, ScoringSteps
 from refaug.scoring.settings import AugmentSettings
 from refaug.service.serving.versions.leases import Lease
 
@@ -60,8 +62,8 @@ T_co = TypeVar("T_co", covariant=True)
 class ItemScoring(Protocol[T_co]):
     """How the items of a request are scored once they have their references."""
 
-    def score(self, augmented: Sequence[Item], warnings: Sequence[str]) -> T_co:
-        """Return the scores of the items, with these warnings."""
+    def steps(self, augmented: Sequence[Item], warnings: Sequence[str]) -> ScoringSteps[T_co]:
+        """Return the scores of the items, with these warnings, in steps."""
 
 
 class QueuedRequest:
@@ -70,7 +72,8 @@ class QueuedRequest:
     def __init__(self, lease: Lease | None, places: Sequence[int], deadline: float, key: Hashable) -> None:
         self.key = key  # requests with equal keys share a batch; without a key, it runs alone
         self.places, self.deadline = places, deadline  # of the queue, that each item takes by its size
-        self.size = size = len(places)
+        self.size = len(places)
+        self.scored = 0  # the number of items whose scores the answer has
         self.entered = time.monotonic()
         self.begun = 0  # number of items; the others wait
         self.waiting = sum(places)  # the places of items that have not begun
@@ -80,8 +83,7 @@ class QueuedRequest:
         self.is_over = False  # answered, failed, or abandoned by its client
         self._lease = None if lease is None else lease.share()
         self.future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._results: list[Any] = [None] * size
-        self._missing = size
+        self._steps = self.steps()
 
     def begin(self, room: int) -> range:
         """Return the next items that have room, at least one, which begin now."""
@@ -98,16 +100,22 @@ class QueuedRequest:
             self.end(error=expired_error())
         return not self.is_over
 
-    def answer(self) -> Any:
-        """Return the answer when all items are done."""
-        return self._results
+    def steps(self) -> ScoringSteps[Any]:
+        """Return the answer when all items are done, by the scores of the rows that are yielded."""
+        yield from ()
+        raise NotImplementedError
 
-    def put(self, at: int, outcome: Any) -> None:
-        """Store the result of an item; the last one ends the request."""
-        self._results[at] = outcome
-        self._missing -= 1
-        if not self._missing and not self.is_over:
-            self.end(self.answer())
+    def advance(self, scored: Scored | None = None) -> RowsToScore | None:
+        """Go on with the scores of the last rows to the next ones; None at the end, or after an error."""
+        if not self.is_wanted():
+            return None
+        try:
+            return next(self._steps) if scored is None else self._steps.send(scored)
+        except StopIteration as end:
+            self.end(end.value)
+        except Exception as error:  # noqa: BLE001  the waiting request raises it
+            self.end(error=error)
+        return None
 
     def end(self, answer: Any = None, error: BaseException | None = None) -> None:
         """Send the answer or the error to the event loop, from any thread; the first one counts."""
@@ -185,12 +193,23 @@ class RatableRequest(QueuedRequest):
     settings: RatingSettings
     to_rate: list[RatingRequest | None]  # by item: None where there is nothing to rate
 
-    def finish(self, at: int, ratings: Sequence[float]) -> None:
-        """Store the result of an item that was rated or need not be; an error fails only this request."""
+    def __init__(self, lease: Lease | None, places: Sequence[int], deadline: float, key: Hashable) -> None:
+        super().__init__(lease, places, deadline, key)
+        self.results: list[Any] = [None] * self.size
+        self._missing = self.size
+
+    def finish(self, at: int, ratings: Sequence[float]) -> bool:
+        """Store the result of an item that was rated or need not be, and return whether it was the last.
+
+        An error fails only this request.
+        """
         try:
-            self.put(at, self.result(at, ratings))
+            self.results[at] = self.result(at, ratings)
         except Exception as error:  # noqa: BLE001  the waiting request raises it
             self.end(error=error)
+            return False
+        self._missing -= 1
+        return not self._missing
 
     def result(self, at: int, ratings: Sequence[float]) -> Any:
         """Return the result of an item by its ratings."""
@@ -212,6 +231,11 @@ class QueuedRating(RatableRequest):
         del at
         return list(ratings)
 
+    def steps(self) -> ScoringSteps[list[list[float]]]:
+        """Return the ratings of all; nothing is scored."""
+        yield from ()
+        return self.results
+
 
 class QueuedAugmentation(RatableRequest):
     """Items to find references for, and how they are scored in the same turn, if they are."""
@@ -226,7 +250,6 @@ class QueuedAugmentation(RatableRequest):
         deadline: float,
         *,
         scoring: ItemScoring[Any] | None = None,
-        observe: StageObserver | None = None,
     ) -> None:
         assert lease.index is not None
         self.items, self.settings, self.index = lookup.missing_items(), settings, lease.index
@@ -236,7 +259,8 @@ class QueuedAugmentation(RatableRequest):
         super().__init__(lease, places, deadline, key)
         self.coverages = [Coverage()] * len(self.items)  # how the rater's pieces cover each item's texts
         self.to_rate = [None] * len(self.items)
-        self._lookup, self._scoring, self._observe = lookup, scoring, observe
+        self._lookup, self._scoring = lookup, scoring
+        self.scored = lookup.size if scoring is not None else 0
 
     def found(self, at: int, augmented: Item, to_rate: RatingRequest | None) -> None:
         """Replace an item by the same with references, some of which may be still to be rated."""
@@ -249,16 +273,27 @@ class QueuedAugmentation(RatableRequest):
         augmented = self.items[at]
         return augmented if self.to_rate[at] is None else with_ratings(augmented, ratings, self.settings)
 
-    def answer(self) -> Any:
-        """Return the items with their references, or their scores, in the thread that finished the last of them."""
-        self._lookup.add(self._results, self.coverages)
+    def steps(self) -> ScoringSteps[Any]:
+        """Return the items with their references, or their scores."""
+        self._lookup.add(self.results, self.coverages)
         augmented, warnings = self._lookup.augmented()
         if self._scoring is None:
             return augmented, warnings
-        begun = time.perf_counter()
-        scores = self._scoring.score(augmented, warnings)
-        notify(self._observe, "score", time.perf_counter() - begun, len(augmented))
-        return scores
+        return (yield from self._scoring.steps(augmented, warnings))
+
+
+class QueuedScoring(QueuedRequest):
+    """Items to score whose references are known."""
+
+    def __init__(
+        self, lease: Lease, lookup: ReferenceLookup, scoring: ItemScoring[Any], places: int, deadline: float
+    ) -> None:
+        super().__init__(lease, [places], deadline, ("score", id(lease.index), id(lease.rater)))
+        self._lookup, self._scoring, self.scored = lookup, scoring, lookup.size
+
+    def steps(self) -> ScoringSteps[Any]:
+        """Return the scores."""
+        return (yield from self._scoring.steps(*self._lookup.augmented()))
 
 
 class QueuedCall(QueuedRequest):
@@ -269,6 +304,19 @@ class QueuedCall(QueuedRequest):
     ) -> None:
         super().__init__(lease, [max(1, items)], deadline, None)
         self.work, self.is_long = work, is_long
+
+
+class WhileWanted(Silent):
+    """Progress that stops work for several requests when none of their clients waits any more."""
+
+    def __init__(self, entries: Sequence[QueuedRequest]) -> None:
+        self._entries = entries
+
+    def advance(self, amount: int) -> None:
+        """Raise Expired where nobody waits."""
+        del amount
+        if not any(entry.is_wanted() for entry in self._entries):
+            raise expired_error()
 
 
 def _places(search: float, rating: float) -> int:

@@ -22,7 +22,8 @@ from refaug.metrics.costs import lengths_of, lengths_of_replies, with_further
 from refaug.metrics.metric_info import Uses
 from refaug.metrics.models.model_kinds import ModelKind
 from refaug.scoring.augmentation import missing_shards, require_preset_index
-from refaug.scoring.evaluate import evaluate
+from refaug.scoring.cases import ScoringSteps, scored_alone
+from refaug.scoring.evaluate import evaluation_steps
 from refaug.scoring.metric_setup import metric_requests
 from refaug.scoring.metric_setup.scoring_steps import bound_metrics, chosen_metrics
 from refaug.scoring.provenance import Provenance, references_provenance, without_shards
@@ -245,18 +246,22 @@ class ScoreRequest:
                 is_long=self.is_uncertain,
             )
 
-    def score(self, items: Sequence[Item], warnings: Sequence[str] = ()) -> Evaluation:
-        """Score the items with the references found for them, or with those that they came with, in a thread."""
+    def score(self, items: Sequence[Item], warnings: Sequence[str]) -> Evaluation:
+        """Score the items alone, in a thread."""
+        return scored_alone(self.steps(items, warnings), self.progress)
+
+    def steps(self, items: Sequence[Item], warnings: Sequence[str]) -> ScoringSteps[Evaluation]:
+        """Score the items with the references found for them, or with those that they came with, in steps."""
         provenance = None
         if self.finds:
             index = self.lease.require_index()
             self.missing = missing_shards(items)
             found = references_provenance(index, self.lease.rater, self.options.settings)
             provenance = without_shards(found, index, self.missing)
-        evaluation = self._scores(items, provenance)
+        evaluation = yield from self._scores(items, provenance)
         return replace(evaluation, warnings=(*warnings, *evaluation.warnings))
 
-    def _scores(self, items: Sequence[Item], provenance: Provenance | None) -> Evaluation:
+    def _scores(self, items: Sequence[Item], provenance: Provenance | None) -> ScoringSteps[Evaluation]:
         options, lease, bases = self.options, self.lease, self.state.bases
         indexes = [index for index in (lease.index, lease.sample) if index is not None]
         models = self.state.models.with_leased(rater=lease.rater, indexes=indexes)
@@ -274,7 +279,7 @@ class ScoreRequest:
             bases.note_measured(lease.require_index().spec, self._measured, options.language)
         bad = [one for one in self.listed if not isinstance(one, Item)]
         bound = bound_metrics(chosen, models, provenance, augmenting=options.settings, progress=self.progress)
-        evaluation = evaluate(
+        evaluation = yield from evaluation_steps(
             [*items, *bad],
             bound,
             options,

@@ -24,10 +24,13 @@ from refaug.core.errors import Expired, Overloaded, RefaugError, TooLarge, Unava
 from refaug.core.home import Settings
 from refaug.core.records import Item, Origin, Reference
 from refaug.indexer.search.search_settings import SearchSettings
+from refaug.metrics.base import Floats, Metric
+from refaug.metrics.specification import build
 from refaug.rater.language_coverage import Coverage
 from refaug.rater.rating import RatingRequest
 from refaug.rater.rating_settings import RatingSettings
 from refaug.scoring.augmentation import ReferenceCache, augment
+from refaug.scoring.cases import RowsToScore, ScoringSteps, references_for, scored_alone
 from refaug.scoring.settings import AugmentSettings
 from refaug.service.server_settings import ServeSettings
 from refaug.service.serving.batches import batcher
@@ -545,13 +548,13 @@ def test_a_large_rating_ends_between_its_pieces_when_its_client_has_left(listene
 
 
 def test_a_request_in_pieces_is_rated_as_in_one_go(tools: Tools) -> None:
-    asked = [asked_of(number) for number in range(30)] + [many_of(19, 37)]
+    asked = [asked_of(number) for number in range(30)] + [many_of(35, 130)]
     looks = list[None]()
     for settings in (RatingSettings(), RatingSettings(combine="max")):
         in_pieces = tools.rater.rate(asked, settings, check=lambda: looks.append(None))
         for own, whole in zip(in_pieces, tools.rater.rate(asked, settings), strict=True):
             assert own == pytest.approx(whole, abs=CLOSE)
-    assert len(looks) > 2 * (3 * 3)  # the last one: three parts of golds, three of candidates
+    assert len(looks) == 2 * (5 * 9)  # the last one alone: five parts of golds, nine of candidates
 
 
 def test_at_the_end_long_work_is_done_too_or_sent_away() -> None:
@@ -935,8 +938,9 @@ def test_callback_on_references_runs_in_the_batch_thread_in_the_same_turn(
     told = list[tuple[str, int]]()
 
     class Scoring:
-        def score(self, items: Sequence[Item], warnings: Sequence[str]) -> Sequence[Item]:
+        def steps(self, items: Sequence[Item], warnings: Sequence[str]) -> ScoringSteps[Sequence[Item]]:
             threads.append(threading.current_thread().name)
+            yield from ()
             return items
 
     async def asking() -> None:
@@ -963,7 +967,8 @@ def test_callback_on_references_runs_in_the_batch_thread_in_the_same_turn(
 
 def test_what_cannot_be_made_of_the_references_is_the_requests_own_trouble(listener: Listener) -> None:
     class Broken:
-        def score(self, items: Sequence[Item], warnings: Sequence[str]) -> None:
+        def steps(self, items: Sequence[Item], warnings: Sequence[str]) -> ScoringSteps[None]:
+            yield from ()
             raise ValueError("cannot be scored")
 
     async def asking() -> list[Any]:
@@ -979,6 +984,128 @@ def test_what_cannot_be_made_of_the_references_is_the_requests_own_trouble(liste
     assert str(failed) == "cannot be scored"
     assert [one.id for one in found[0]] == ["item-2"]
     assert len(listener.searched) == 1  # both in one batch
+
+
+class Replying:
+    """Every item gets the same reply, which each of the metrics scores, one after the other."""
+
+    def __init__(self, reply: str, *metrics: Metric) -> None:
+        self.reply, self.metrics = reply, metrics
+
+    def steps(self, items: Sequence[Item], warnings: Sequence[str]) -> ScoringSteps[list[Any]]:
+        scored = list[Any]()
+        for metric in self.metrics:
+            references = [references_for(metric, one.references, one.turns) for one in items]
+            rows = RowsToScore(metric=metric, replies=[self.reply] * len(items), references=references)
+            statistics, problems = yield rows
+            scored.append((repr(statistics.tolist()), problems))
+        return scored
+
+
+class NotingMetric:
+    """A metric that writes down what it scores at a time, and what happens then."""
+
+    def __init__(self, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.metric, self.scored = build(text), list[list[str]]()
+        self.at_scoring: Callable[[Sequence[str]], None] = lambda _replies: None
+        score = self.metric.statistics
+
+        def statistics(replies: Sequence[str], *rest: Any) -> Floats:
+            self.scored.append(list(replies))
+            self.at_scoring(replies)
+            return score(replies, *rest)
+
+        monkeypatch.setattr(self.metric, "statistics", statistics)
+
+
+REPLIES = {"the bus is late": (1, 2), "we open at ten": (5,), "is it warm": (4,), "": (7, 8, 9)}
+
+
+async def ask_together(batcher: Batcher, listener: Listener, *metrics: Metric) -> list[asyncio.Task[list[Any]]]:
+    """Ask for the scores of all replies at once, which then wait in one queue."""
+    async with busy(batcher):
+        return [
+            await begin(
+                batcher,
+                batcher.augment_and_score(
+                    listener.lease(), items_of(*numbers), UNRATED, Replying(reply, *metrics), deadline=soon()
+                ),
+            )
+            for reply, numbers in REPLIES.items()
+        ]
+
+
+def scores_alone(tools: Tools, *metrics: Metric) -> list[list[Any]]:
+    return [
+        scored_alone(Replying(reply, *metrics).steps(alone(tools, items_of(*numbers), UNRATED), ()))
+        for reply, numbers in REPLIES.items()
+    ]
+
+
+def test_a_batch_is_scored_at_once_with_the_bits_of_each_request_alone(
+    listener: Listener, tools: Tools, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bleu, chrf = NotingMetric("upsilon-bleu", monkeypatch), NotingMetric("upsilon-chrf", monkeypatch)
+
+    async def asking() -> list[list[list[Any]]]:
+        async with batching(held_references_mib=1) as batcher:
+            found = [await asyncio.gather(*await ask_together(batcher, listener, bleu.metric, chrf.metric))]
+            found.append(await asyncio.gather(*await ask_together(batcher, listener, chrf.metric)))  # from the cache
+            return found
+
+    found, again = asyncio.run(asking())
+    every = ["the bus is late", "the bus is late", "is it warm", "", "", ""]  # item 5 has no utterance
+    assert bleu.scored == [every]
+    assert chrf.scored == [every, every]
+    assert found == scores_alone(tools, bleu.metric, chrf.metric)
+    assert again == scores_alone(tools, chrf.metric)
+
+
+def test_a_reply_that_breaks_the_metric_fails_its_request_alone(
+    listener: Listener, tools: Tools, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bleu = NotingMetric("upsilon-bleu", monkeypatch)
+
+    def break_at_empty(replies: Sequence[str]) -> None:
+        if "" in replies:
+            raise ValueError("poisoned metric")
+
+    async def asking() -> list[Any]:
+        async with batching() as batcher:
+            tasks = await ask_together(batcher, listener, bleu.metric)
+            return await asyncio.gather(*tasks, return_exceptions=True)
+
+    bleu.at_scoring = break_at_empty
+    *found, failed = asyncio.run(asking())
+    assert str(failed) == "poisoned metric"
+    bleu.at_scoring = lambda _replies: None
+    assert found == scores_alone(tools, bleu.metric)[:-1]
+
+
+def test_a_client_that_leaves_while_a_batch_is_scored_ends_no_other_request(
+    listener: Listener, tools: Tools, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bleu, left = NotingMetric("upsilon-bleu", monkeypatch), threading.Event()
+
+    async def asking() -> list[Any]:
+        begun = threading.Event()
+
+        def wait(_replies: Sequence[str]) -> None:
+            begun.set()
+            assert left.wait(WAIT_S)
+
+        bleu.at_scoring = wait
+        async with batching() as batcher:
+            gone, *others = await ask_together(batcher, listener, bleu.metric)
+            await until(begun.is_set)
+            gone.cancel()
+            await asyncio.wait({gone})
+            left.set()
+            return await asyncio.gather(gone, *others, return_exceptions=True)
+
+    gone, *found = asyncio.run(asking())
+    assert isinstance(gone, asyncio.CancelledError)
+    assert found == scores_alone(tools, bleu.metric)[1:]
 
 
 # ── figures ───────────────────────────────────────────────────────────────────────────────────────────────────────
