@@ -24,8 +24,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from common import ROOT, add_data_option, free_port, median, require_data, tree_of, write_result
-from service_load import ask, items_of, load, scores_body, stop, wait_until_ready
+from common import ROOT, add_data_option, commit_of, free_port, median, require_data, write_result
+from service_load import ask, items_of, load, processor_s, scores_body, stop, wait_until_ready
 
 WARM_PAIRS = 2
 ITEMS_OF_A_BATCH = 100
@@ -81,15 +81,6 @@ def service(tree: Path, part: str, settings: argparse.Namespace) -> Iterator[Cal
 
 def _link(source: str, target: str) -> None:
     Path(target).hardlink_to(source)
-
-
-def processor_s(server: int) -> float:
-    """Return the processor time that the processes of a server have used, to the nanosecond."""
-    return sum(
-        int((task / "schedstat").read_text().split()[0]) / 1e9
-        for pid in tree_of(server)
-        for task in Path(f"/proc/{pid}/task").iterdir()
-    )
 
 
 def _batch(settings: argparse.Namespace, server: int, port: int, run: int) -> float:
@@ -163,12 +154,6 @@ def compare(part: str, settings: argparse.Namespace) -> dict[str, Any]:
         "ratio": median(ratios),
         "ratios": [round(ratio, 3) for ratio in ratios],
     }
-
-
-def commit_of(tree: Path) -> str:
-    """Return the commit that is checked out."""
-    command = ["git", "-C", str(tree), "rev-parse", "--short", "HEAD"]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 
 def main() -> int:

@@ -1,7 +1,8 @@
 """The service beside straightforward ones, and under load.
 
     python bench/bench_service.py batch --home HOME …      100 test pairs over HTTP beside the same work in process
-    python bench/bench_service.py single --home HOME …     single items over 32 connections, beside a naive service
+    python bench/bench_service.py single --home HOME …     single items over 32 connections, beside a naive service,
+                                                           and beside that of an earlier commit with --before TREE
     python bench/bench_service.py sets --home HOME …       batches of 64 replies to a frozen set, beside sacrebleu
     python bench/bench_service.py mixed --home HOME …      load while indexes and raters are published
     python bench/bench_service.py nightly --home HOME …    a nightly job beside requests at 30 % of capacity
@@ -30,23 +31,26 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from itertools import count, islice
 from math import ceil, inf
 from pathlib import Path
 from typing import Any
 
 import orjson
-from common import add_data_option, median, pss_of, require_data, tree_of, write_result
+from common import add_data_option, commit_of, median, pss_of, require_data, tree_of, write_result
 from service_load import (
     NAME,
     Direct,
     Load,
+    Running,
     ServiceWorkload,
     ask,
     get,
     items_of,
     link_home,
     load,
+    load_server,
     naive_service,
     sample_memory,
     scores_body,
@@ -120,50 +124,59 @@ def single(settings: ServiceWorkload, home: Path) -> dict[str, Any]:
 
     `first`: every item is a new one, in every run. `plain`: the same, and the naive service has the network read every
     text of every triplet. `again`: the same 500 items over and over, each time with another reply, as when the replies
-    of one system after another are scored. All of it with one web process, as by default, and with two. Our service
-    has what the rater reads of the index; the naive one has a home without.
+    of one system after another are scored. `before`: new items, beside the naive service of an earlier commit. All of
+    it with one web process, as by default, and with two. Our service has what the rater reads of the index; the naive
+    ones have a home without.
     """
     figures: dict[str, Any] = {"connections": 32, "seconds_a_run": settings.seconds}
+    if settings.before is not None:
+        figures["commit_before"] = commit_of(settings.before)
     naive_home = str(link_home(settings, home / "naive", both=False))
     encode = ["index", "encode", NAME, "--rater", NAME, "--threads", "1"]
     subprocess.run([sys.executable, "-m", "refaug", "--home", str(home), *encode], check=True)
     for workers in (1, 2):
-        with (
-            server(home, "--workers", str(workers)) as (_, port),
-            naive_service(
-                "references", naive_home, NAME, NAME
-            ) as same,  # a new one for each server: it would have the texts in its cache
-            naive_service("plain", naive_home, NAME, NAME) as plain,
-        ):
-            for name, other in (("first", same), ("plain", plain), ("again", same)):
-                runs = _single_runs(settings, name, port, other)
+        with ExitStack() as stack:
+            ours = stack.enter_context(server(home, "--workers", str(workers)))
+            # new ones for each server: they would have the texts in their caches
+            same, plain = (
+                stack.enter_context(naive_service(kind, naive_home, NAME, NAME)) for kind in ("references", "plain")
+            )
+            others = {"first": same}
+            if settings.before is not None:
+                earlier = naive_service("references", naive_home, NAME, NAME, tree=settings.before)
+                others["before"] = stack.enter_context(earlier)
+            others |= {"plain": plain, "again": same}
+            for name, other in others.items():
+                runs = _single_runs(settings, name, ours, other)
                 key = name if workers == 1 else f"{name}_with_two_processes"
                 figures[key] = {**_medians(runs), "runs": runs}
                 if key == "first":
-                    figures["mean_batch"] = _batch_sizes(port)
+                    figures["mean_batch"] = _batch_sizes(ours[1])
     return figures
 
 
-def _single_runs(settings: ServiceWorkload, name: str, port: int, other: int) -> list[dict[str, Any]]:
+def _single_runs(settings: ServiceWorkload, name: str, server: Running, naive: Running) -> list[dict[str, Any]]:
     """Measure both services in turn, without the first run of each."""
     runs, plan = [], {"connections": 32, "seconds": settings.seconds}
     for number in range(RUNS + 1):
         bodies = _single_bodies(settings.data, name, number)
-        if number % 2:
-            ours, theirs = load(port, "/v1/scores", bodies, **plan), load(other, "/scores", bodies, **plan)
-        else:
-            theirs, ours = load(other, "/scores", bodies, **plan), load(port, "/v1/scores", bodies, **plan)
+        asked, order = [(server, "/v1/scores"), (naive, "/scores")], 1 if number % 2 else -1
+        loads = [load_server(one, path, bodies, **plan) for one, path in asked[::order]]
+        ours, theirs = loads[::order]
+        if set(theirs.statuses()) != {"200"}:
+            sys.exit(f"the naive service answered {theirs.statuses()}")
         if number:
             runs.append(_compare(ours, theirs))
     return runs
 
 
-_NEW_A_RUN = 6_000  # more than are asked for in a run
+_NEW_A_RUN = 6_000  # more than are asked for in the runs of a number, of 3 s each
+_FIRST_OF_RUN = {"first": 0, "plain": 2_000, "before": 4_000}
 
 
 def _single_bodies(data_folder: Path, name: str, number: int) -> list[bytes]:
-    if name != "again":
-        first = _NEW_A_RUN * number + (3_500 if name == "plain" else 0)
+    if name in _FIRST_OF_RUN:
+        first = _NEW_A_RUN * number + _FIRST_OF_RUN[name]
         return [scores_body([one]) for one in items_of(data_folder, _NEW_A_RUN, first=first)]
     items = items_of(data_folder, 500, first=50_000)
     replies = [one["replies"]["model"] for one in items_of(data_folder, _NEW_A_RUN, first=_NEW_A_RUN * (number % 4))]
@@ -180,6 +193,9 @@ def _compare(ours: Load, theirs: Load) -> dict[str, Any]:
         "ours_p95_s": round(ours.quantile(0.95), 4),
         "naive_p95_s": round(theirs.quantile(0.95), 4),
         "p95_ratio": round(ours.quantile(0.95) / theirs.quantile(0.95), 3),
+        "ours_processor_ms": round(ours.processor_ms, 3),
+        "naive_processor_ms": round(theirs.processor_ms, 3),
+        "processor_ratio": round(theirs.processor_ms / ours.processor_ms, 3),
         "ours_statuses": ours.statuses(),
         "naive_statuses": theirs.statuses(),
     }
@@ -205,7 +221,7 @@ def sets(settings: ServiceWorkload, home: Path) -> dict[str, Any]:
     items = items_of(settings.data, 1_000)
     other_replies = [one["replies"]["model"] for one in items_of(settings.data, 20_000, first=2_000)]
     runs = []
-    with server(home, "--freeze-at-once", "1000", "--timeout-s", "600") as (_, port):
+    with server(home, "--freeze-at-once", "1000", "--timeout-s", "600") as (process, port):
         body = orjson.dumps({"items": [_without_replies(one) for one in items], "purpose": "validation"})
         status, frozen = ask("POST", port, "/v1/reference-sets", body, timeout=600)
         assert status in (200, 201), frozen
@@ -214,12 +230,12 @@ def sets(settings: ServiceWorkload, home: Path) -> dict[str, Any]:
         with tempfile.TemporaryDirectory(dir=settings.scratch) as folder:
             stored = Path(folder) / "references.json"
             stored.write_bytes(orjson.dumps(_texts_of(port, name)))
-            with naive_service("sacrebleu", str(stored)) as other:
+            with naive_service("sacrebleu", str(stored)) as naive:
                 for number in range(RUNS + 1):
                     bodies = _set_bodies(items, other_replies, first=number * 3_000)
                     plan = {"connections": 4, "seconds": settings.seconds}
-                    theirs = load(other, "/scores", [_plain_body(body) for body in bodies], **plan)
-                    ours = load(port, path, bodies, **plan)
+                    theirs = load_server(naive, "/scores", [_plain_body(body) for body in bodies], **plan)
+                    ours = load_server((process, port), path, bodies, **plan)
                     if number:
                         runs.append(_compare(ours, theirs))
     for run in runs:
@@ -370,6 +386,7 @@ def main() -> None:
     parser.add_argument("--other-index", default="medium-less")
     parser.add_argument("--rater", default="medium")
     parser.add_argument("--other-rater", default="medium-less")
+    parser.add_argument("--before", type=Path, help="for single: a checkout of an earlier commit, with its .venv")
     parser.add_argument("--seconds", type=float, help="of a run; 10, for mixed 600")
     arguments = parser.parse_args()
     if unknown := [part for part in arguments.parts if part not in PARTS]:
@@ -386,6 +403,7 @@ def main() -> None:
             rater=arguments.rater,
             other_index=arguments.other_index,
             other_rater=arguments.other_rater,
+            before=None if arguments.before is None else arguments.before.resolve(),
             seconds=arguments.seconds or (600.0 if part == "mixed" else 10.0),
         )
         with tempfile.TemporaryDirectory(prefix="bench-service-", dir=scratch) as folder:

@@ -95,6 +95,12 @@ def median(values: Sequence[float]) -> float:
     return round(statistics.median(values), 3)
 
 
+def commit_of(tree: Path) -> str:
+    """Return the commit that is checked out."""
+    command = ["git", "-C", str(tree), "rev-parse", "--short", "HEAD"]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
 def write_result(name: str, figures: dict[str, Any], packages: Sequence[str]) -> Path:
     """Write the figures as JSON, with commit, machine and versions beside them."""
     commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, cwd=ROOT, check=False)

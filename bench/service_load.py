@@ -19,7 +19,7 @@ import urllib.request
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -41,6 +41,7 @@ from refaug.scoring.settings import AugmentSettings, ScoreSettings
 
 NAME = "bench"
 START_S = 300.0
+Running = tuple[subprocess.Popen[bytes], int]  # a server and its port
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +56,7 @@ class ServiceWorkload:
     other_index: str
     other_rater: str
     seconds: float
+    before: Path | None = None  # a checkout of an earlier commit whose naive service is measured too
 
 
 def items_of(data_folder: Path, count: int, first: int = 0) -> list[dict[str, Any]]:
@@ -164,12 +166,13 @@ def stop(process: subprocess.Popen[bytes]) -> None:
 
 
 @contextmanager
-def naive_service(*arguments: str) -> Iterator[int]:
-    """Start a naive service, and wait until it answers."""
+def naive_service(*arguments: str, tree: Path = ROOT) -> Iterator[Running]:
+    """Start the naive service of a tree, and wait until it answers."""
     port = free_port()
-    process = subprocess.Popen(
-        [sys.executable, str(ROOT / "bench" / "naive_service.py"), *arguments, str(port)], cwd=ROOT
-    )
+    python = sys.executable if tree == ROOT else str(tree / ".venv/bin/python")
+    environment = {name: text for name, text in os.environ.items() if tree == ROOT or name != "PYTHONPATH"}
+    command = [python, str(tree / "bench" / "naive_service.py"), *arguments, str(port)]
+    process = subprocess.Popen(command, cwd=tree, env=environment)
     try:
         until = time.time() + START_S
         while time.time() < until:
@@ -178,7 +181,7 @@ def naive_service(*arguments: str) -> Iterator[int]:
                 break
             except OSError:
                 time.sleep(0.1)
-        yield port
+        yield process, port
     finally:
         stop(process)
 
@@ -190,11 +193,17 @@ class Load:
     sent: list[dict[str, Any]]
     broken: int
     seconds: float
+    processor_s: float = 0.0  # of the server, where it was measured
 
     @property
     def per_second(self) -> float:
         """Requests a second that were answered with 200."""
         return sum(1 for one in self.sent if one["status"] == 200) / self.seconds
+
+    @property
+    def processor_ms(self) -> float:
+        """Milliseconds of the server's processor time for each request."""
+        return 1_000 * self.processor_s / len(self.sent)
 
     def quantile(self, share: float) -> float:
         """Return the seconds that this share of the answers took at most."""
@@ -236,6 +245,14 @@ def load(port: int, path: str, bodies: Sequence[bytes], **plan: Any) -> Load:
     return end_load(begin_load(port, path, bodies, **plan))
 
 
+def load_server(running: Running, path: str, bodies: Sequence[bytes], **plan: Any) -> Load:
+    """Run a load from begin to end, and measure the processor time that the server takes for it."""
+    process, port = running
+    used = processor_s(process.pid)
+    answered = load(port, path, bodies, **plan)
+    return replace(answered, processor_s=processor_s(process.pid) - used)
+
+
 class Direct:
     """The same work without a server, by an open index and an open rater."""
 
@@ -260,6 +277,15 @@ class Direct:
 def values_of(answer: Any) -> list[float | None]:
     """Return the scores of the replies by the first metric, of the first system."""
     return [one["score"] for one in next(iter(answer["scores"][0]["systems"].values()))["replies"]]
+
+
+def processor_s(server: int) -> float:
+    """Return the processor time that the processes of a server have used, to the nanosecond."""
+    return sum(
+        int((task / "schedstat").read_text().split()[0]) / 1e9
+        for pid in tree_of(server)
+        for task in Path(f"/proc/{pid}/task").iterdir()
+    )
 
 
 def sample_memory(pid: int, memory: list[tuple[float, float]], done: threading.Event) -> None:

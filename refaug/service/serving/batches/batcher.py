@@ -1,4 +1,4 @@
-"""One bounded queue for all requests of a process, and one thread that searches and rates for many requests at once.
+"""One bounded queue for all requests of a process, and one thread that searches, rates and scores for many at once.
 
 Scores that need no search have a queue and a thread beside it, so that they never wait for a batch to be rated. Work
 that takes far longer than a batch and cannot be divided, such as ten thousand bootstrap draws, has a third one, so that
@@ -209,7 +209,7 @@ class RequestQueue:
 log = logging.getLogger(__name__)
 
 BatchItem = tuple[queued_requests.RatableRequest, int]  # a request, and which of its items
-AskedRows = tuple[QueuedRequest, RowsToScore]  # a request, and what it waits to be scored
+AskedRows = tuple[QueuedRequest, RowsToScore]  # a request, and the rows whose scores it waits for
 
 PIECE_S: Final = 0.05  # of rating between two checks whether the client still waits
 _INITIAL_CANDIDATE_S: Final = 0.002  # for rating one candidate; about twice the time of a new text
