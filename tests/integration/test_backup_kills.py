@@ -82,7 +82,7 @@ def restore_events(whole: Path, driver: Driver, tmp_path_factory: pytest.TempPat
     return events_of(driver, "--home", other, "--quiet", "admin", "restore", whole)
 
 
-@pytest.mark.parametrize("place", places(0, 19))
+@pytest.mark.parametrize("place", places(19))
 def test_a_killed_backup_is_no_backup_and_is_written_anew(
     home: Settings, driver: Driver, backup_events: int, tmp_path: Path, place: int
 ) -> None:
