@@ -46,9 +46,10 @@ def browsed(home: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 @pytest.fixture
 def page(browsed: Browsed) -> Iterator[Any]:
     browsed.server.until(lambda: browsed.server.client.get("/readyz").is_success, "a server that is ready")
+    browsed.page.go(f"{browsed.address}/keys")  # what the last test's page still asked for is over
+    wait_until_quiet(browsed.page)
     browsed.page.said.clear()
     browsed.page.asked.clear()
-    browsed.page.go(f"{browsed.address}/keys")
     browsed.page.go(f"{browsed.address}/service")
     wait_until_quiet(browsed.page)
     yield browsed.page
