@@ -256,7 +256,7 @@ def _conversation(
     ratings = {
         name: answer for name, answer in task.answers_of(side).items() if name in scales_asked and answer is not None
     }
-    if bot is None or dialogue is None or not ratings:
+    if bot is None or dialogue is None or not ratings or TurnRole.BOT not in {turn.role for turn in dialogue.turns}:
         return None
     (scale,) = scales or {(None, None)}
     return {

@@ -104,8 +104,14 @@ class ParticipantBrowser:
 
     @property
     def has_failed_reply(self) -> bool:
-        """Whether some reply of the current task did not come."""
-        return any(message["state"] in ("failed", "unanswered") for message in self._messages())
+        """Whether some reply of the current task has failed."""
+        return any(message["state"] == "failed" for message in self._messages())
+
+    @property
+    def turns_done(self) -> int:
+        """How many messages of the current task some bot has replied to."""
+        replies = (message for message in self._messages() if message["role"] == "bot" and message["n"] > 1)
+        return len({message["n"] for message in replies if message["state"] == "answered"})
 
     def _messages(self) -> list[Mapping[str, Any]]:
         task = self.state.get("task")
@@ -244,9 +250,9 @@ class SimulatedParticipant:
                 if browser.has_failed_reply:
                     return False
             messages = browser.state["task"]["sides"][0]["messages"]
-            if len(acknowledged.messages) >= max(1, self.protocol["min_turns"]):
+            if browser.turns_done >= max(1, self.protocol["min_turns"]):
                 return True
-            replies = [message["text"] for message in messages if message["role"] == "bot"]
+            replies = [message["text"] or "" for message in messages if message["role"] == "bot"]
             text = self.person.message(replies[-1] if replies else "")[: self.protocol["max_message_chars"]]
             await self._pause(1)
             n = messages[-1]["n"] + 1 if messages else 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -18,7 +20,7 @@ from refaug.bots.replier import BotReply
 from refaug.core.errors import Unavailable
 from refaug.core.home import Settings
 from refaug.extras.studies.participation.participant_acts import spent_ms
-from refaug.extras.studies.participation.tasks.chat_turns import AskedTurn
+from refaug.extras.studies.participation.tasks.chat_turns import AskedTurn, store_reply
 from refaug.extras.studies.routes.participants import participant_tasks
 from refaug.extras.studies.routes.parts import parts_of
 from refaug.service.database.database import Database, time_text
@@ -109,34 +111,154 @@ def test_a_bot_that_is_down_is_said_kindly_and_counted_and_another_task_is_offer
     assert other.sides[0]["messages"][-1]["state"] == "answered"
 
 
-def test_what_a_bot_has_no_reply_to_is_said_in_other_words(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    reply_of = participant_tasks._reply_of
+NONSENSE = ("xyzzy", "plugh", "plover")
+
+
+@pytest.fixture
+def speechless(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, list[Any]]]:
+    """Bots named quokka have no reply to nonsense; by bot, what each was given, and under `held` who waits."""
+    reply_of, given = participant_tasks._reply_of, dict[str, list[Any]](held=[])
 
     async def reply(state: ServiceState, turn: AskedTurn) -> BotReply:
-        knows_none = turn.turns[-1] == "xyzzy" and turn.bot == "quokka"
-        return BotReply(text=None, problem="no_known_word") if knows_none else await reply_of(state, turn)
+        given.setdefault(turn.bot, []).append(turn.turns)
+        while turn.bot in given["held"]:
+            await asyncio.sleep(0.01)
+        if turn.bot == "quokka" and turn.turns[-1].strip().lower() in NONSENSE:
+            return BotReply(text=None, problem="nothing_retrieved")
+        if turn.bot in given.get("broken", []):
+            return BotReply(text=None, problem="internal")
+        return await reply_of(state, turn)
 
     monkeypatch.setattr(participant_tasks, "_reply_of", reply)
-    protocol = chat_protocol("quokka", "wombat", kind="chat-pair", form="prefer-dialogue-4", min_turns=2)
-    person = entered(client, new_study(client, "wordless", protocol))
+    yield given
+    given["held"].clear()
+
+
+def states(person: Person) -> list[str]:
+    """The states of the last message of all sides, whichever bot is on the left."""
+    return sorted(side["messages"][-1]["state"] for side in person.sides)
+
+
+def look_until(person: Person, *expected: str) -> None:
+    for _ in range(200):
+        if states(person) == list(expected):
+            break
+        person.look(0.05)
+    assert states(person) == list(expected)
+
+
+def bots_of(client: TestClient, study: str) -> list[tuple[str, int, bool]]:
+    bots = client.get(f"/v1/studies/{study}/progress").json()["bots"]
+    return [(bot["bot"], bot["failures"], bot["failing"]) for bot in bots]
+
+
+def test_other_words_come_after_what_a_bot_has_no_reply_to(
+    client: TestClient, speechless: dict[str, list[Any]]
+) -> None:
+    person = entered(client, new_study(client, "wordless", chat_protocol("quokka", min_turns=2, max_turns=2)))
     task = person.done("tasks/next")["task"]["id"]
     person.say("hello")
     person.say("xyzzy")
-    ends = sorted(side["messages"][-1]["state"] for side in person.sides)
-    assert ends == ["answered", "unanswered"]
     assert "1 more message of yours is needed" in person.state["task"]["why_not"]  # this one does not count
-    assert person.post(f"tasks/{task}/messages", {"n": 5, "text": "too far"}).status_code == 409
-    person.done(f"tasks/{task}/messages", {"n": 3, "text": "hello again"})
-    while any(side["messages"][-1]["state"] == "asked" for side in person.sides):
-        person.look(20)
-    for side in person.sides:
-        assert [message["text"] for message in side["messages"]][::2] == ["hello", "hello again"]
-        assert {message["state"] for message in side["messages"]} == {"answered"}
+    person.say("hello again")
+    assert [(message["text"], message["state"]) for message in person.sides[0]["messages"]][2:5] == [
+        ("xyzzy", "answered"), (None, "unanswered"), ("hello again", "answered"),
+    ]  # fmt: skip
+    first, answered = (message["text"] for message in person.sides[0]["messages"][:2])
+    assert speechless["quokka"][-1] == (first, answered, "hello again")
+    assert person.post(f"tasks/{task}/messages", {"n": 7, "text": "a third"}).status_code == 409
+    assert bots_of(client, "wordless") == [("quokka", 0, False)]
+    person.done(f"tasks/{task}/answers", {"answers": {"quality": 4}})
+    person.done(f"tasks/{task}/finish")
+    (record,) = [json.loads(line) for line in client.get("/v1/studies/wordless/export").text.splitlines()]
+    assert [turn["n"] for turn in record["sides"][0]["turns"]] == [1, 2, 3, 5, 6]
+
+
+def test_a_late_reply_to_what_was_said_before_is_no_reply_to_other_words(
+    client: TestClient, speechless: dict[str, list[Any]]
+) -> None:
+    person = entered(client, new_study(client, "belated", chat_protocol("quokka")))
+    task = person.done("tasks/next")["task"]["id"]
     person.say("xyzzy")
-    progress = client.get("/v1/studies/wordless/progress").json()
-    assert [(bot["failures"], bot["failing"]) for bot in progress["bots"]] == [(0, False)] * 2
-    skips = person.state["study"]["skips_left"]
-    assert person.done(f"tasks/{task}/skip", {"reason": "It has no words."})["study"]["skips_left"] == skips
+    speechless["held"].append("quokka")
+    place = person.sides[0]["messages"][-1]["n"] + 1
+    person.done(f"tasks/{task}/messages", {"n": place, "text": "hello"})
+    sha256 = client.get("/v1/studies/belated/progress").json()["bots"][0]["sha256"]
+    late = AskedTurn(task=task, side="one", n=2, bot="quokka", bot_sha256=sha256, turns=("xyzzy",), seed=1)
+    database = client.app.state.refaug.database  # type: ignore[attr-defined]
+    assert not store_reply(database, late, text="A reply to xyzzy.")
+    person.look()
+    assert states(person) == ["asked"]
+    speechless["held"].clear()
+    look_until(person, "answered")
+    assert all(message["text"] != "A reply to xyzzy." for message in person.sides[0]["messages"])
+
+
+def test_a_pair_of_which_one_bot_has_no_reply_goes_on_and_keeps_what_was_said(
+    client: TestClient, speechless: dict[str, list[Any]]
+) -> None:
+    protocol = chat_protocol("quokka", "wombat", kind="chat-pair", form="prefer-dialogue-4", min_turns=2)
+    person = entered(client, new_study(client, "one-sided", protocol))
+    task = person.done("tasks/next")["task"]["id"]
+    person.say("hello")
+    speechless["held"].append("wombat")
+    person.done(f"tasks/{task}/messages", {"n": 3, "text": "xyzzy"})
+    look_until(person, "asked", "unanswered")
+    for n in (3, 5):
+        refused = person.post(f"tasks/{task}/messages", {"n": n, "text": "hello again"})
+        assert (refused.status_code, refused.json()["remedy"]) == (409, "wait for it")
+    speechless["held"].clear()
+    look_until(person, "answered", "unanswered")
+    (spoke,) = [side["side"] for side in person.sides if side["messages"][-1]["state"] == "answered"]
+    person.done(f"tasks/{task}/votes", {"side": spoke, "n": 4, "value": 1})
+    assert person.post(f"tasks/{task}/messages", {"n": 3, "text": "hello again"}).status_code == 409
+    assert "messages of yours" not in person.state["task"]["why_not"]
+    before = {side["side"]: side["messages"] for side in person.state["task"]["sides"]}
+    person.done(f"tasks/{task}/retry")
+    person.say("hello again")
+    for side in person.sides:
+        assert side["messages"][:4] == before[side["side"]]
+        assert side["messages"][3]["vote"] == (1 if side["side"] == spoke else None)
+        assert [message["state"] for message in side["messages"][4:]] == ["answered", "answered"]
+    assert [len(speechless[bot][-1]) for bot in ("quokka", "wombat")] == [3, 5]
+
+
+def test_no_other_words_where_the_other_bot_of_a_pair_has_failed(
+    client: TestClient, speechless: dict[str, list[Any]]
+) -> None:
+    speechless["broken"] = ["wombat"]
+    protocol = chat_protocol("quokka", "wombat", kind="chat-pair", form="prefer-dialogue-4")
+    person = entered(client, new_study(client, "half-down", protocol))
+    task = person.done("tasks/next")["task"]["id"]
+    person.say("xyzzy")
+    assert states(person) == ["failed", "unanswered"]
+    for n in (1, 3):
+        assert person.post(f"tasks/{task}/messages", {"n": n, "text": "hello"}).status_code == 409
+    speechless["broken"] = []
+    person.done(f"tasks/{task}/retry")
+    look_until(person, "answered", "unanswered")
+
+
+def test_a_bot_without_replies_to_several_messages_in_a_row_is_failing(
+    client: TestClient, speechless: dict[str, list[Any]]
+) -> None:
+    person = entered(client, new_study(client, "empty", chat_protocol("quokka", skips=1, min_turns=1)))
+    task = person.done("tasks/next")["task"]["id"]
+    for words in ("xyzzy", "plugh", " Xyzzy", "hello", "plover", "xyzzy"):  # twice the same, and a reply between
+        person.say(words)
+    assert bots_of(client, "empty") == [("quokka", 0, False)]
+    change(client, "UPDATE study_bots SET failed_at = '2026-01-01T00:00:00.000000Z' WHERE bot = 'quokka'")
+    person.say("XYZZY")
+    assert bots_of(client, "empty") == [("quokka", 0, True)]  # it still has not replied
+    assert person.post(f"tasks/{task}/skip", {"reason": "bot_failed"}).status_code == 409
+    person.say("plugh")
+    assert person.sides[0]["messages"][-1]["state"] == "failed"
+    assert bots_of(client, "empty") == [("quokka", 1, True)]
+    assert person.done(f"tasks/{task}/skip", {"reason": "It has no words."})["study"]["skips_left"] == 1
+    other = entered(client, new_study(client, "nonsense", chat_protocol("quokka", skips=1)))
+    task = other.done("tasks/next")["task"]["id"]
+    other.say("xyzzy")
+    assert other.done(f"tasks/{task}/skip", {"reason": "It has no words."})["study"]["skips_left"] == 0
 
 
 def test_a_changed_bot_is_not_asked(client: TestClient) -> None:

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 from browser import Page
 from page_tests import Browsed, accessibility_faults, browsing, press_enter
-from studied import BOTS, add_bots, agree, opened_study, press_button, press_key, records, say, study_home
+from studied import (
+    BOTS,
+    add_bots,
+    agree,
+    opened_study,
+    press_button,
+    press_key,
+    records,
+    say,
+    shown_messages,
+    study_home,
+)
 
 pytestmark = [pytest.mark.machine, pytest.mark.slow]
 RIGHT_ARROW = 39
@@ -122,6 +135,34 @@ def test_a_bot_that_says_nothing_is_no_fault_of_the_participant_who_gets_another
     page.until("document.querySelector('#start-task, #code')")
     counts = browsed.server.ask("GET", f"/v1/studies/{study.id}/progress").json()["counts"]
     assert (counts["bot_failed"], counts["skipped"]) == (1, 1)
+
+
+def test_what_no_bot_has_a_reply_to_stays_in_sight_and_other_words_come_next(browsed: Browsed, page: Page) -> None:
+    study = opened_study(browsed, "wordless", {"kind": "chat", "bots": [MUTE], "delay": "none", "min_turns": 2})
+    page.go(study.link)
+    agree(page)
+    press_button(page, "#start-task")
+    say(page, "hello", 1)
+    page.type("#message", "xyzzy")
+    press_enter(page)
+    page.until("!document.querySelector('#failure').hidden")
+    with closing(sqlite3.connect(browsed.server.home / "refaug.db")) as connection, connection:
+        connection.execute("UPDATE study_messages SET state = 'unanswered' WHERE state = 'failed'")
+    page.go("about:blank")
+    page.go(study.link)
+    page.until("document.querySelectorAll('.message.bot').length === 2")
+    assert (shown_messages(page), page.text(".message.bot:last-child .faint")) == (
+        ["The only thing that I can say."], "No reply",
+    )  # fmt: skip
+    assert "put it in other words" in page.text("#failure")
+    assert page.run("document.querySelector('#other-task').getClientRects().length") == 0
+    assert page.run("document.querySelector('#close-chat').disabled")
+    assert "Turn 1 of at least 2" in page.text(".chat-status")
+    assert accessibility_faults(page) == []
+    page.type("#message", "I mean: hello")
+    press_enter(page)
+    page.until("document.querySelector('#other-task').getClientRects().length > 0")
+    assert shown_messages(page, "participant") == ["hello", "xyzzy", "I mean: hello"]
 
 
 def test_a_choice_between_two_bots_is_taken_back_and_a_pair_is_skipped(browsed: Browsed, page: Page) -> None:

@@ -115,7 +115,9 @@ def test_several_questions_need_one_to_be_named():
 
 def test_conversations_are_read_by_the_hybrid_metric_and_imported_again(tmp_path):
     path = tmp_path / "talks.jsonl"
-    path.write_bytes(exported([chat(), chat("P-2", "b", 6), chat("P-2", "w", 1, check="degraded")], "conversations"))
+    silent = chat("P-3", "b", 2, texts=("hello",))  # a bot that says nothing has no conversation
+    talked = [chat(), chat("P-2", "b", 6), chat("P-2", "w", 1, check="degraded"), silent]
+    path.write_bytes(exported(talked, "conversations"))
     talks = list(read_conversations(path))
     assert [(talk.participant, talk.bot, dict(talk.ratings)) for talk in talks] == [
         ("P-1", "a", {"quality": 4}),

@@ -1,16 +1,18 @@
 """Messages of a chat: stored before the bot is asked, so that a reply that was being made is asked for again.
 
-A message of a bot is `asked` until its reply is stored, by whichever process comes first; a reply arrives once.
+A message of a bot is `asked` until its reply is stored, by whichever process comes first; a reply arrives once. What is
+stored stays: where no bot has a reply, the next message has the other words, and bots do not see what they had no reply
+to.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from sqlalchemy import Connection, Row, bindparam, delete, insert, select, update
+from sqlalchemy import Connection, Row, bindparam, insert, select, update
 
 from refaug.core.errors import BadInput, Conflict
 from refaug.extras.studies.participation.study_store import Attendance, storable
@@ -26,9 +28,10 @@ VENDOR_NAMES: Final = (
     "large language model",
 )  # fmt: skip
 _SHORTEST_NAME: Final = 3
-UNANSWERED: Final = "unanswered"  # the state of a reply that its bot does not have; with other words it may have one
-# Reasons that lie in the message: the bot works, and is not failing.
+_UNANSWERED: Final = "unanswered"  # the state of a reply that its bot does not have; to other words it may have one
+# Reasons that lie in the message, unless they come for so many different messages in a row.
 _OF_THE_MESSAGE: Final = frozenset({"no_known_word", "nothing_retrieved", "nothing_generated"})
+_MOST_UNANSWERED: Final = 3
 _OF_TASK: Final = select(STUDY_MESSAGES).where(STUDY_MESSAGES.c.task == bindparam("task"))
 _MESSAGES: Final = _OF_TASK.order_by(STUDY_MESSAGES.c.n)
 _ASKED: Final = _OF_TASK.where(STUDY_MESSAGES.c.state == "asked")
@@ -73,10 +76,7 @@ def messages_of(connection: Connection, task: str) -> dict[str, list[Row[Any]]]:
 def add_message(
     connection: Connection, attending: Attendance, task: Row[Any], n: int, text: str, *, holder: str = ""
 ) -> list[str]:
-    """Store a participant's message and ask the bot of each side for a reply; Conflict where it is not their turn.
-
-    It takes the place of a message that a bot had no reply to.
-    """
+    """Store a participant's message and ask the bot of each side for a reply; Conflict where it is not their turn."""
     protocol = attending.protocol
     most = protocol["max_message_chars"]
     if not text.strip():
@@ -84,16 +84,11 @@ def add_message(
     if len(text) > most:
         raise BadInput(f"text: {len(text):,} characters are too many for one message", remedy=f"at most {most:,}")
     sides, stored = side_names(protocol.kind), messages_of(connection, task.id)
-    replaced = min(
-        (messages[-1].n - 1 for messages in stored.values() if messages[-1].state == UNANSWERED), default=None
-    )
-    if replaced is not None:
-        stored = {side: [row for row in messages if row.n < replaced] for side, messages in stored.items()}
-    for side in sides:
-        _require_turn(stored.get(side, []), n, protocol["max_turns"])
-    if replaced is not None:
-        columns = STUDY_MESSAGES.c
-        connection.execute(delete(STUDY_MESSAGES).where(columns.task == task.id, columns.n >= replaced))
+    _require_turn(list(stored.values()), n)
+    if turns_done(stored) >= protocol["max_turns"]:
+        raise Conflict(
+            f"a chat has at most {protocol['max_turns']} messages of yours", remedy="answer the questions now"
+        )
     at = time_text(attending.now)
     base = {"task": task.id, "at": at, "tries": 0, "holder": None}
     message = {**base, "n": n, "role": "participant", "state": "answered", "text": storable(text)}
@@ -103,25 +98,29 @@ def add_message(
     return list(sides)
 
 
-def _require_turn(messages: Sequence[Row[Any]], n: int, most_turns: int) -> None:
-    last = messages[-1] if messages else None
-    if last is not None and last.state == "asked":
+def turns_done(messages: Mapping[str, Sequence[Row[Any]]]) -> int:
+    """Return how many messages of the participant count: those to which some bot has a reply, or is being asked."""
+    replies = (row for rows in messages.values() for row in rows if row.role == "bot" and row.n > 1)
+    return len({row.n for row in replies if row.state in ("asked", "answered")})
+
+
+def _require_turn(sides: Sequence[Sequence[Row[Any]]], n: int) -> None:
+    newest = [messages[-1] for messages in sides]
+    if any(message.state == "asked" for message in newest):
         raise Conflict("a reply is being made", remedy="wait for it")
-    if last is not None and last.state == "failed":
+    if any(message.state == "failed" for message in newest):
         raise Conflict("the last message has no reply", remedy="ask for it again, or go on to another chat")
-    expected = 1 if last is None else last.n + 1
+    expected = 1 + max((message.n for message in newest), default=0)
     if n != expected:
         raise Conflict(
             f"message {expected} comes next, not {n}", remedy="this chat went on elsewhere: load the page again"
         )
-    if sum(message.role == "participant" for message in messages) >= most_turns:
-        raise Conflict(f"a chat has at most {most_turns} messages of yours", remedy="answer the questions now")
 
 
 def ask_failed_again(connection: Connection, task: Row[Any]) -> int:
-    """Let the replies of a task that did not come be asked for again, and return how many there are."""
+    """Let the failed replies of a task be asked for again, and return how many there are."""
     columns = STUDY_MESSAGES.c
-    failed = update(STUDY_MESSAGES).where(columns.task == task.id, columns.state.in_(("failed", UNANSWERED)))
+    failed = update(STUDY_MESSAGES).where(columns.task == task.id, columns.state == "failed")
     return connection.execute(failed.values(state="asked", problem=None, holder=None)).rowcount
 
 
@@ -160,13 +159,14 @@ def _asked_turn(connection: Connection, row: Row[Any]) -> AskedTurn:
     slot = side_slots(kind_sides, task)[row.side]
     bot = connection.execute(_BOT, {"study": task.study, "slot": slot}).one()
     before = [message for message in messages_of(connection, row.task).get(row.side, []) if message.n < row.n]
+    unanswered = {message.n for message in before if message.state == _UNANSWERED}
     return AskedTurn(
         task=row.task,
         side=row.side,
         n=row.n,
         bot=bot.bot,
         bot_sha256=bot.spec_sha256 or "",
-        turns=tuple(message.text or "" for message in before),
+        turns=tuple(message.text or "" for message in before if not {message.n, message.n + 1} & unanswered),
         seed=task.seed,
     )
 
@@ -176,32 +176,45 @@ def store_reply(
 ) -> bool:
     """Store what a bot has replied, once; without a text the reply has failed, which is counted for the bot.
 
-    Where it has no reply to what was said, it works, and nothing is counted.
+    Where it has no reply to what was said, it works, and nothing is counted, until it has none several times in a row.
     """
     columns = STUDY_MESSAGES.c
     place = (columns.task == turn.task, columns.side == turn.side, columns.n == turn.n, columns.state == "asked")
     values: dict[str, object] = {"holder": None, "ms": ms, "at": time_text()}
-    is_unanswered = problem in _OF_THE_MESSAGE and bool(turn.turns)
     if text is None:
-        state = UNANSWERED if is_unanswered else "failed"
-        values |= {"state": state, "problem": problem[:200] or "no_reply"}
+        values |= {"state": "failed", "problem": problem[:200] or "no_reply"}
     else:
         told = {"task": turn.task, "side": turn.side, "n": turn.n, "role": "bot", "text": storable(text)}
         checksum = sealed(STUDY_MESSAGES, told)["checksum"]
         values |= {"state": "answered", "text": told["text"], "checksum": checksum}
         values |= {"names_bot": names_bot(text, turn.bot)}
     with database.writing() as connection:
+        if text is None and _is_unanswered(connection, turn, problem):
+            values["state"] = _UNANSWERED
         if not connection.execute(update(STUDY_MESSAGES).where(*place).values(values)).rowcount:
             return False  # another process was quicker, or the participant has withdrawn
         task = connection.execute(select(STUDY_TASKS.c.study).where(STUDY_TASKS.c.id == turn.task)).one()
         bots = STUDY_BOTS.c
         mine = (bots.study == task.study, bots.bot == turn.bot, bots.spec_sha256 == turn.bot_sha256)
-        if text is None and not is_unanswered:
+        if values["state"] == "failed":
             counted = {"failures": bots.failures + 1, "failed_at": time_text()}
             connection.execute(update(STUDY_BOTS).where(*mine).values(counted))
-        else:
+        elif values["state"] == "answered":
             connection.execute(update(STUDY_BOTS).where(*mine, bots.failed_at.is_not(None)).values(failed_at=None))
     return True
+
+
+def _is_unanswered(connection: Connection, turn: AskedTurn, problem: str) -> bool:
+    """Return whether a bot that works has no reply to a message: it has not failed to reply to several in a row."""
+    if problem not in _OF_THE_MESSAGE or not turn.turns:
+        return False
+    said = set[str]()
+    for message in reversed(messages_of(connection, turn.task).get(turn.side, [])):
+        if message.role == "participant":
+            said.add((message.text or "").strip().casefold())
+        elif message.n < turn.n and message.state != _UNANSWERED:
+            break
+    return len(said) < _MOST_UNANSWERED
 
 
 def names_bot(text: str, bot: str) -> bool:

@@ -14,7 +14,7 @@ from refaug.extras.studies.participation import tables
 from refaug.extras.studies.participation.page_languages import server_words
 from refaug.extras.studies.participation.study_store import Attendance, json_text, storable, storable_json
 from refaug.extras.studies.participation.tasks import task_assignment
-from refaug.extras.studies.participation.tasks.chat_turns import UNANSWERED, messages_of
+from refaug.extras.studies.participation.tasks.chat_turns import messages_of, turns_done
 from refaug.extras.studies.participation.tasks.task_assignment import change_load
 from refaug.extras.studies.protocol.study_form import ShownForm, StudyQuestion, checked_answers, missing_answers
 from refaug.extras.studies.protocol.study_items import ShownMessage, StudyUnit, dialogue_messages
@@ -213,21 +213,13 @@ def obstacle(connection: Connection, attending: Attendance, task: Row[Any], cont
     """Return why a task cannot be finished yet, in a sentence; empty where it can."""
     protocol = attending.protocol
     if is_chat(protocol.kind):
-        for messages in content.messages.values():
-            written = sum(message.role == "participant" for message in messages)
-            written -= bool(messages) and messages[-1].state == UNANSWERED
-            if written < protocol["min_turns"]:
-                return _messages_needed(protocol["min_turns"] - written)
-            if messages and messages[-1].state == "asked":
-                return "a reply is being made"
-        if protocol["min_turns"] and not content.messages:
-            return _messages_needed(protocol["min_turns"])
+        needed = protocol["min_turns"] - turns_done(content.messages)
+        if needed > 0:
+            return "1 more message of yours is needed" if needed == 1 else f"{needed} more messages of yours are needed"
+        if any(messages[-1].state == "asked" for messages in content.messages.values()):
+            return "a reply is being made"
     missing = missing_places(connection, attending, task, content)
     return f"these questions have no answer: {', '.join(missing)}" if missing else ""
-
-
-def _messages_needed(number: int) -> str:
-    return "1 more message of yours is needed" if number == 1 else f"{number} more messages of yours are needed"
 
 
 def missing_places(connection: Connection, attending: Attendance, task: Row[Any], content: TaskContent) -> list[str]:
@@ -278,9 +270,7 @@ def skip_task(connection: Connection, attending: Attendance, task: Row[Any], rea
     reason = storable(reason.strip())[:_MOST_REASON]
     if not reason:
         raise BadInput("reason: there is none", remedy="say in a few words why")
-    has_failed = any(
-        messages[-1].state in ("failed", UNANSWERED) for messages in messages_of(connection, task.id).values()
-    )
+    has_failed = any(messages[-1].state == "failed" for messages in messages_of(connection, task.id).values())
     if reason == task_assignment.BOT_FAILED and not has_failed:
         raise Conflict("no reply has failed here", remedy="say in a few words why you leave it out")
     if has_failed:

@@ -20,9 +20,9 @@ export function createChat(task, study, { onChange, onTrouble }) {
   const button = element("button", { type: "submit", class: "primary", id: "send" }, say("send"));
   const end = element("div", { class: "row apart chat-end" }, status);
   const composer = element("form", { class: "composer", onsubmit: (event) => { event.preventDefault(); send(); } }, element("div", { class: "composer-row" }, input, button), help);
-  const why = element("p"), again = element("button", { type: "button", id: "ask-again", onclick: () => askAgain() }, say("ask_again"));
-  const failure = element("div", { class: "notice warn", hidden: true, id: "failure", role: "status" }, why, element("div", { class: "row" }, again,
-    element("button", { type: "button", id: "other-task", onclick: () => act(`tasks/${current.id}/skip`, { reason: "bot_failed" }).catch(onTrouble) }, say("other_task"))));
+  const why = element("p"), ways = element("div", { class: "row" }, element("button", { type: "button", id: "ask-again", onclick: () => askAgain() }, say("ask_again")),
+    element("button", { type: "button", id: "other-task", onclick: () => act(`tasks/${current.id}/skip`, { reason: "bot_failed" }).catch(onTrouble) }, say("other_task")));
+  const failure = element("div", { class: "notice warn", hidden: true, id: "failure", role: "status" }, why, ways);
   const node = element("div", { class: "chat" },
     element("div", { class: isPair ? "sides" : "one-side" }, logs.map((log) => (isPair ? element("section", { class: "panel", "aria-label": roleOf(log.side, "bot") }, element("h2", {}, roleOf(log.side, "bot")), log.node) : log.node))),
     failure, element("div", { class: "chat-bar" }, composer, end));
@@ -37,8 +37,8 @@ export function createChat(task, study, { onChange, onTrouble }) {
     if (pending && next.sides.every(({ messages }) => messages.some((message) => message.role === "participant" && message.n >= pending.n))) pending = null;
     for (const log of logs) {
       const { messages } = next.sides.find(({ side }) => side === log.side);
-      const places = new Map(messages.map((message) => [keyOf(message), message.text]));
-      for (const [key, row] of log.rows) if (places.get(key) !== row.text) { row.node.remove(); log.rows.delete(key); } // taken back, or said in other words
+      const places = new Set(messages.map(keyOf));
+      for (const [key, row] of log.rows) if (!places.has(key)) { row.node.remove(); log.rows.delete(key); } // taken back
       for (const message of messages) showMessage(log, message);
       showPending(log, messages);
     }
@@ -50,10 +50,10 @@ export function createChat(task, study, { onChange, onTrouble }) {
 
   function showMessage(log, message) {
     const key = keyOf(message), row = log.rows.get(key);
-    if (message.role === "bot" && message.state !== undefined && message.state !== "answered") return;
+    if (message.role === "bot" && ["asked", "failed"].includes(message.state)) return;
     if (row) { row.vote?.(message.vote ?? 0); return; }
     if (message.role === "bot" && !isFirst && !held.has(`${log.side}-${key}`)) {
-      const pause = study.delay === "none" ? 0 : ((TYPING.perCharacter * [...message.text].length + TYPING.before) / TYPING.by) * 1_000 - (performance.now() - sentAt);
+      const pause = study.delay === "none" ? 0 : ((TYPING.perCharacter * [...(message.text ?? "")].length + TYPING.before) / TYPING.by) * 1_000 - (performance.now() - sentAt);
       if (pause > 0) {
         held.add(`${log.side}-${key}`);
         setTimeout(() => { held.delete(`${log.side}-${key}`); addMessage(log, message); showState(); }, pause);
@@ -65,9 +65,9 @@ export function createChat(task, study, { onChange, onTrouble }) {
 
   function addMessage(log, message) {
     if (log.rows.has(keyOf(message))) return;
-    const isBot = message.role === "bot", votes = isBot && study.votes && !isOpening(log.side, message) ? voteButtons(log.side, message) : null;
-    const row = element("div", { class: `message ${message.role}`, dataset: { n: message.n } }, element("span", { class: "speaker" }, roleOf(log.side, message.role)), spoken(message.text), votes?.node);
-    log.rows.set(keyOf(message), { node: row, text: message.text, vote: votes?.show });
+    const isBot = message.role === "bot", hasReply = message.state !== "unanswered", votes = isBot && hasReply && study.votes && !isOpening(log.side, message) ? voteButtons(log.side, message) : null;
+    const row = element("div", { class: `message ${message.role}`, dataset: { n: message.n } }, element("span", { class: "speaker" }, roleOf(log.side, message.role)), hasReply ? spoken(message.text) : element("span", { class: "faint" }, say("no_reply")), votes?.node);
+    log.rows.set(keyOf(message), { node: row, vote: votes?.show });
     log.node.querySelector(".pending")?.remove();
     log.node.append(row);
     if (!isFirst) row.scrollIntoView({ block: "nearest" });
@@ -107,17 +107,20 @@ export function createChat(task, study, { onChange, onTrouble }) {
   const isOpening = (side, { n }) => !current.sides.find((one) => one.side === side).messages.some((message) => message.role === "participant" && message.n < n);
   const newest = () => current.sides.map(({ messages }) => messages.at(-1)).filter(Boolean);
   const isAsked = () => newest().some((message) => message.role === "participant" || message.state === "asked");
-  const hasState = (state) => newest().some((message) => message.state === state);
-  const turnsDone = () => Math.min(...current.sides.map(({ messages }) => messages.filter(({ role }) => role === "participant").length)) - (isAsked() || hasState("unanswered") ? 1 : 0);
+  const hasFailed = () => newest().some((message) => message.state === "failed");
+  const isUnanswered = () => newest().length > 0 && newest().every((message) => message.state === "unanswered");
+  function turnsDone() { // of those, some bot has a reply
+    const replies = current.sides.flatMap(({ messages }) => messages.filter(({ role, n }) => role === "bot" && n > 1));
+    const asked = new Set(replies.filter(({ state }) => state === "asked").map(({ n }) => n));
+    return new Set(replies.filter(({ state, n }) => state === "answered" && !asked.has(n)).map(({ n }) => n)).size;
+  }
   const isAtEnd = () => study.max_turns > 0 && turnsDone() >= study.max_turns;
   const canClose = () => turnsDone() >= (study.min_turns ?? 0) && !pending && !isAsked() && held.size === 0;
 
   function send() {
     const text = input.value, count = [...text].length;
     if (!text.trim() || count > most || !mayWrite()) { showHelp(); return; }
-    const last = Math.max(0, ...newest().map((message) => message.n));
-    pending = { n: hasState("unanswered") ? last - 1 : last + 1, text };
-    current = { ...current, sides: current.sides.map((one) => ({ ...one, messages: one.messages.filter(({ n }) => n < pending.n) })) }; // other words replace what had no reply
+    pending = { n: Math.max(0, ...newest().map((message) => message.n)) + 1, text };
     sentAt = performance.now();
     input.value = "";
     drafts.drop(`${current.id}/message`);
@@ -137,14 +140,14 @@ export function createChat(task, study, { onChange, onTrouble }) {
     act(`tasks/${current.id}/retry`).catch(onTrouble);
   }
 
-  const mayWrite = () => !pending && !isAsked() && held.size === 0 && !isAtEnd() && !hasState("failed");
+  const mayWrite = () => !pending && !isAsked() && held.size === 0 && !isAtEnd() && !hasFailed();
 
   function showState() {
     const isWriting = Boolean(pending) || isAsked() || held.size > 0, done = turnsDone();
     const turns = done < (study.min_turns ?? 0) ? say("least_turns", { done, least: study.min_turns }) : say("more_turns", { done });
-    failure.hidden = isWriting || !(hasState("failed") || hasState("unanswered"));
-    again.hidden = !hasState("failed");
-    const reason = say(hasState("failed") ? "failed" : "unanswered");
+    failure.hidden = isWriting || !(hasFailed() || isUnanswered());
+    ways.hidden = !hasFailed();
+    const reason = say(hasFailed() ? "failed" : "unanswered");
     if (why.textContent !== reason) why.textContent = reason;
     const words = isAtEnd() && !isWriting ? say("end", { most: study.max_turns }) : `${turns} · ${isWriting ? `${isPair ? `${say("bot_left")}, ${say("bot_right")}` : say("bot")} ${say("writing")}` : say("your_turn")}`;
     if (status.textContent !== words) status.textContent = words;

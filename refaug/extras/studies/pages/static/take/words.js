@@ -60,6 +60,7 @@ const ENGLISH = {
   my_data: "My data",
   my_data_text: "This is all that the study has stored about you.",
   next_task: "Next task",
+  no_reply: "No reply",
   not_all_right: "Not all of it is as expected.",
   of: "{done} of {of} done",
   optional: "optional",
