@@ -174,6 +174,17 @@ def test_other_words_come_after_what_a_bot_has_no_reply_to(
     assert [turn["n"] for turn in record["sides"][0]["turns"]] == [1, 2, 3, 5, 6]
 
 
+def test_the_same_words_without_a_reply_come_so_often_and_no_more(
+    client: TestClient, speechless: dict[str, list[Any]]
+) -> None:
+    person = entered(client, new_study(client, "endless", chat_protocol("quokka", min_turns=1, max_turns=1)))
+    task = person.done("tasks/next")["task"]["id"]
+    for _ in range(4):
+        person.say("xyzzy")
+    assert len(speechless["quokka"]) == 4
+    assert person.post(f"tasks/{task}/messages", {"n": 9, "text": "xyzzy"}).status_code == 409
+
+
 def test_a_late_reply_to_what_was_said_before_is_no_reply_to_other_words(
     client: TestClient, speechless: dict[str, list[Any]]
 ) -> None:

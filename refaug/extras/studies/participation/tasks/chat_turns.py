@@ -32,6 +32,7 @@ _UNANSWERED: Final = "unanswered"  # the state of a reply that its bot does not 
 # Reasons that lie in the message, unless they come for so many different messages in a row.
 _OF_THE_MESSAGE: Final = frozenset({"no_known_word", "nothing_retrieved", "nothing_generated"})
 _MOST_UNANSWERED: Final = 3
+_MOST_WRITTEN: Final = 8  # messages of both for each turn, where the same words come again and again without a reply
 _OF_TASK: Final = select(STUDY_MESSAGES).where(STUDY_MESSAGES.c.task == bindparam("task"))
 _MESSAGES: Final = _OF_TASK.order_by(STUDY_MESSAGES.c.n)
 _ASKED: Final = _OF_TASK.where(STUDY_MESSAGES.c.state == "asked")
@@ -85,7 +86,7 @@ def add_message(
         raise BadInput(f"text: {len(text):,} characters are too many for one message", remedy=f"at most {most:,}")
     sides, stored = side_names(protocol.kind), messages_of(connection, task.id)
     _require_turn(list(stored.values()), n)
-    if turns_done(stored) >= protocol["max_turns"]:
+    if turns_done(stored) >= protocol["max_turns"] or n > _MOST_WRITTEN * protocol["max_turns"]:
         raise Conflict(
             f"a chat has at most {protocol['max_turns']} messages of yours", remedy="answer the questions now"
         )
