@@ -115,6 +115,7 @@ RIDGE: Final = 0.01
 _MOST_STEPS: Final = 60
 _LONGEST_STEP: Final = 2.0  # a Newton step beyond is cut, or the first ones would overshoot
 _CONVERGED: Final = 1e-10
+_ALIKE: Final = 1e-8  # draws this near to each other are one fit, as far as it converges
 _BLOCK_CELLS: Final = 4_000_000
 
 Ints = NDArray[np.int64]
@@ -136,7 +137,10 @@ class PairVote:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BotStrength:
-    """The strength of one bot, its rank (1 is the strongest), and both over draws of participants."""
+    """The strength of one bot, its rank (1 is the strongest), and both over draws of participants.
+
+    A bot that too few participants judged has no interval; a strength that is the same in every draw has none either.
+    """
 
     bot: str
     strength: float
@@ -218,6 +222,12 @@ class _CountedVotes:
     totals: Floats  # (rows, 3)
     by_participant: Floats  # (participants, rows, 3)
     votes: int
+
+    def judges(self) -> Ints:
+        """Return how many participants judged each bot."""
+        voted = self.by_participant.sum(axis=2) > 0
+        rows = [(self.first == bot) | (self.second == bot) for bot in range(len(self.names))]
+        return np.array([voted[:, of_bot].any(axis=1).sum() for of_bot in rows])
 
     @classmethod
     def of(cls, votes: Sequence[PairVote], *, with_covariate: bool) -> _CountedVotes:
@@ -383,18 +393,21 @@ def _result(
     ranks = 1 + (of_draws[:, None, :] > of_draws[:, :, None]).sum(axis=2)
     rank = 1 + (strengths[None, :] > strengths[:, None]).sum(axis=1)
     groups = _groups(counted, counted.totals)
-    bots = [
-        BotStrength(
-            bot=name,
-            strength=float(strengths[number]),
-            low=_bound(of_draws[:, number], (1 - level) / 2),
-            high=_bound(of_draws[:, number], (1 + level) / 2),
-            rank=int(rank[number]),
-            rank_low=_rank_bound(ranks[:, number], (1 - level) / 2),
-            rank_high=_rank_bound(ranks[:, number], (1 + level) / 2),
+    bots = list[BotStrength]()
+    for number, (name, judges) in enumerate(zip(counted.names, counted.judges(), strict=True)):
+        shown = slice(None) if judges >= FEWEST_UNITS else slice(0)
+        own, own_ranks = of_draws[shown, number], ranks[shown, number]
+        bots.append(
+            BotStrength(
+                bot=name,
+                strength=float(strengths[number]),
+                low=_bound(own, (1 - level) / 2),
+                high=_bound(own, (1 + level) / 2),
+                rank=int(rank[number]),
+                rank_low=_rank_bound(own_ranks, (1 - level) / 2),
+                rank_high=_rank_bound(own_ranks, (1 + level) / 2),
+            )
         )
-        for number, name in enumerate(counted.names)
-    ]
     at = len(counted.names) - 1
     return BradleyTerry(
         bots=tuple(sorted(bots, key=lambda bot: (bot.rank, bot.bot))),
@@ -417,7 +430,8 @@ def _term(fitted: float, drawn: Floats, level: float) -> FittedTerm:
 
 
 def _bound(drawn: Floats, share: float) -> float | None:
-    return float(np.quantile(drawn, share)) if len(drawn) else None
+    varies = len(drawn) > 0 and np.ptp(drawn) > _ALIKE * max(1.0, float(np.abs(drawn).max()))
+    return float(np.quantile(drawn, share)) if varies else None
 
 
 def _rank_bound(drawn: Ints, share: float) -> int | None:

@@ -38,7 +38,7 @@ from refaug.metrics.statistics.pairwise import (
     pair_outcome,
     wilson,
 )
-from refaug.metrics.statistics.resampling import Floats, holm
+from refaug.metrics.statistics.resampling import FEWEST_UNITS, Floats, holm
 
 # ── How far participants agree: over things that several of them judged, or else over bots ────────────────────────────
 #
@@ -362,7 +362,10 @@ def _as_answered(decided: Answer, question: AskedQuestion, task: StudyTask) -> A
 
 @dataclass(frozen=True, kw_only=True)
 class PairFigure:
-    """The choices between two bots, and the p of their sign tests corrected for the number of pairs."""
+    """The choices between two bots, and the p of their sign tests corrected for the number of pairs.
+
+    Too few participants who compared the two give no interval and no p.
+    """
 
     first: str
     second: str
@@ -416,18 +419,29 @@ def pair_figures(
 
 def _pairs(rows: Sequence[ChoiceRow], level: float) -> tuple[PairFigure, ...]:
     counts: dict[tuple[str, str], Counter[int]] = {}
+    people = defaultdict[tuple[str, str], set[str]](set)
     for row in rows:
         first, second, outcome = (
             (row.left, row.right, row.outcome) if row.left < row.right else (row.right, row.left, -row.outcome)
         )
         counts.setdefault((first, second), Counter())[outcome] += 1
-    outcomes = {pair: pair_outcome(each[1], each[-1], each[0], level) for pair, each in sorted(counts.items())}
-    dropped = holm([outcome.p_dropped for outcome in outcomes.values()])
-    halved = holm([outcome.p_halved for outcome in outcomes.values()])
+        people[first, second].add(row.participant)
+    outcomes = dict[tuple[str, str], PairOutcome]()
+    for pair, each in sorted(counts.items()):
+        counted = pair_outcome(each[1], each[-1], each[0], level)
+        outcomes[pair] = counted if len(people[pair]) >= FEWEST_UNITS else _shares_alone(counted)
+    dropped = holm([counted.p_dropped for counted in outcomes.values()])
+    halved = holm([counted.p_halved for counted in outcomes.values()])
     return tuple(
-        PairFigure(first=first, second=second, outcome=outcome, dropped_holm=p_dropped, halved_holm=p_halved)
-        for ((first, second), outcome), p_dropped, p_halved in zip(outcomes.items(), dropped, halved, strict=True)
+        PairFigure(first=first, second=second, outcome=counted, dropped_holm=p_dropped, halved_holm=p_halved)
+        for ((first, second), counted), p_dropped, p_halved in zip(outcomes.items(), dropped, halved, strict=True)
     )
+
+
+def _shares_alone(outcome: PairOutcome) -> PairOutcome:
+    """Return an outcome without its intervals and tests."""
+    decided, halved = (replace(share, low=None, high=None) for share in (outcome.decided, outcome.halved))
+    return replace(outcome, decided=decided, halved=halved, p_dropped=None, p_halved=None)
 
 
 def length_difference(task: StudyTask) -> float | None:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import sqrt
+from typing import Final
 
 import numpy as np
 import scipy
@@ -19,12 +20,14 @@ from numpy.typing import NDArray
 from refaug.extras.studies.questions import RatingRow
 from refaug.metrics.statistics.resampling import FEWEST_UNITS, Floats, check_resampling, count_blocks, holm
 
+_SAME: Final = 1e-10  # draws this near to each other, relative to their size, are alike
+
 
 @dataclass(frozen=True, kw_only=True)
 class MeanFigure:
     """The mean rating of one bot, with the interval over participants (`low`, `high`) and that of Student's t.
 
-    Too few participants give no interval, and neither do ratings that are all the same.
+    Too few participants give no interval, and neither do ratings or draws that are all the same.
     """
 
     bot: str
@@ -40,7 +43,10 @@ class MeanFigure:
 
 @dataclass(frozen=True, kw_only=True)
 class MeanDifference:
-    """The mean of the first bot less that of the second; p is two-sided, over draws shifted to no difference."""
+    """The mean of the first bot less that of the second; p is two-sided, over draws shifted to no difference.
+
+    Too few participants of either bot give no interval and no p, and neither do draws that are all the same.
+    """
 
     first: str
     second: str
@@ -71,7 +77,7 @@ def bot_means(
 ) -> BotMeans:
     """Return the means of some ratings by bot; unclustered, single ratings are drawn instead of participants.
 
-    Holm's correction is over the pairs of bots.
+    Whatever is drawn, a bot needs enough participants for an interval. Holm's correction is over the pairs of bots.
     """
     check_resampling(draws=draws, seed=seed, level=level)
     names, bot = np.unique(np.asarray(bots, dtype=np.str_), return_inverse=True)
@@ -79,14 +85,13 @@ def bot_means(
     person = np.unique(np.asarray(participants, dtype=np.str_), return_inverse=True)[1]
     unit = person if clustered else np.arange(len(values))
     drawn = _drawn_means(values, bot, unit, len(names), draws, seed)
-    units = [len(np.unique(unit[bot == place])) for place in range(len(names))]
     means = tuple(
-        _mean_figure(str(name), values[bot == place], person[bot == place], units[place], drawn[:, place], level)
+        _mean_figure(str(name), values[bot == place], person[bot == place], drawn[:, place], level)
         for place, name in enumerate(names)
     )
     return BotMeans(
         means=tuple(sorted(means, key=lambda figure: (-figure.mean, figure.bot))),
-        differences=_differences(means, units, drawn, level),
+        differences=_differences(means, drawn, level),
     )
 
 
@@ -134,15 +139,13 @@ def _drawn_means(
     return means
 
 
-def _mean_figure(
-    bot: str, numbers: Floats, participants: NDArray[np.intp], units: int, drawn: Floats, level: float
-) -> MeanFigure:
+def _mean_figure(bot: str, numbers: Floats, participants: NDArray[np.intp], drawn: Floats, level: float) -> MeanFigure:
     n, mean = len(numbers), float(numbers.mean())
     sd = float(numbers.std(ddof=1)) if n > 1 else None
     differ = bool(numbers.min() < numbers.max())
     half = float(scipy.stats.t.isf((1 - level) / 2, n - 1)) * sd / sqrt(n) if sd is not None and differ else None
     people = len(np.unique(participants))
-    low, high = _interval(drawn, level) if units >= FEWEST_UNITS and differ else (None, None)
+    low, high = _interval(drawn, level) if people >= FEWEST_UNITS else (None, None)
     return MeanFigure(
         bot=bot,
         n=n,
@@ -157,21 +160,26 @@ def _mean_figure(
 
 
 def _interval(drawn: Floats, level: float) -> tuple[float | None, float | None]:
-    defined = drawn[~np.isnan(drawn)]
+    defined = _differing(drawn)
     if len(defined) == 0:
         return None, None
     low, high = np.quantile(defined, [(1 - level) / 2, (1 + level) / 2])
     return float(low), float(high)
 
 
-def _differences(
-    means: Sequence[MeanFigure], units: Sequence[int], drawn: Floats, level: float
-) -> tuple[MeanDifference, ...]:
+def _differing(drawn: Floats) -> Floats:
+    """Return the draws that are defined; none where all are alike, which says nothing of how far others would vary."""
+    defined = drawn[~np.isnan(drawn)]
+    spread = float(np.ptp(defined)) if len(defined) else 0.0
+    return defined if spread > _SAME * max(1.0, float(np.abs(defined).max(initial=0.0))) else defined[:0]
+
+
+def _differences(means: Sequence[MeanFigure], drawn: Floats, level: float) -> tuple[MeanDifference, ...]:
     place = {figure.bot: number for number, figure in enumerate(means)}
     pairs = list(combinations(sorted(means, key=lambda figure: (-figure.mean, figure.bot)), 2))
     gaps = [drawn[:, place[first.bot]] - drawn[:, place[second.bot]] for first, second in pairs]
     differences = [first.mean - second.mean for first, second in pairs]
-    shown = [min(units[place[first.bot]], units[place[second.bot]]) >= FEWEST_UNITS for first, second in pairs]
+    shown = [min(first.participants, second.participants) >= FEWEST_UNITS for first, second in pairs]
     p_values = [
         _p_of(gap, difference) if is_shown else None
         for gap, difference, is_shown in zip(gaps, differences, shown, strict=True)
@@ -195,11 +203,11 @@ def _differences(
 
 def _p_of(gap: Floats, difference: float) -> float | None:
     """Return how often draws that are shifted to no difference are as far from it as the real one."""
-    defined = gap[~np.isnan(gap)]
+    defined = _differing(gap)
     if len(defined) == 0:
         return None
     shifted = np.abs(defined - defined.mean())
-    near = 1e-10 * max(1.0, abs(difference))
+    near = _SAME * max(1.0, abs(difference))
     return (int(np.count_nonzero(shifted >= abs(difference) - near)) + 1) / (len(defined) + 1)
 
 

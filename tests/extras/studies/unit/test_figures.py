@@ -95,22 +95,49 @@ def test_one_participant_gives_no_interval_over_participants():
     assert figures.differences[0].p is None
 
 
-def test_few_participants_give_no_interval_and_no_p():
-    def figures(people, clustered=True):
-        rows = [(n, bot, 5.0 - (bot == "b")) for n in range(people) for bot in ("a", "b")]
-        persons, bots, numbers = zip(*rows, strict=True)
-        varied = [number + person % 2 for number, person in zip(numbers, persons, strict=True)]
-        return bot_means(varied, bots, [f"P-{n}" for n in persons], clustered=clustered)
+@pytest.mark.parametrize("clustered", [True, False])
+def test_few_participants_give_no_interval_and_no_p(clustered):
+    def figures(people, of_c=0):
+        """Return the figures of people who all rate a and b twice, and of some who rate c eight times."""
+        rows = [("a", n, 5 + n % 2 + time) for n in range(people) for time in (0, 1)]
+        rows += [("b", n, 4 + n % 3 / 2 - time) for n in range(people) for time in (0, 1)]
+        rows += [("c", n, 1 + time % 2) for n in range(of_c) for time in range(8)]
+        bots, persons, numbers = zip(*rows, strict=True)
+        return bot_means(numbers, bots, [f"P-{n}" for n in persons], clustered=clustered)
 
-    for found in (figures(3), figures(5)):  # bots differ by 1 for everybody: a draw of three says p < .001
+    for found in (figures(3), figures(5)):  # whichever is drawn: ten ratings of five people are no ten people
         assert [(mean.low, mean.high) for mean in found.means] == [(None, None)] * 2
         assert [(each.low, each.high, each.p, each.p_holm) for each in found.differences] == [(None,) * 4]
         assert all(mean.t_low < mean.mean < mean.t_high for mean in found.means)
     enough = figures(6)
     assert all(mean.low < mean.mean < mean.high for mean in enough.means)
+    assert enough.differences[0].low < enough.differences[0].difference < enough.differences[0].high
     assert enough.differences[0].p < 0.05
-    same = bot_means([5.0] * 8, ["a"] * 8, [f"P-{n}" for n in range(8)]).means[0]
-    assert (same.low, same.high, same.t_low, same.t_high) == (None,) * 4
+    mixed = figures(6, of_c=5)  # the number of each bot counts, and of both in a difference
+    assert [(mean.bot, mean.low is None) for mean in mixed.means] == [("a", False), ("b", False), ("c", True)]
+    assert {(each.first + each.second, each.low is None, each.p is None) for each in mixed.differences} == {
+        ("ab", False, False),
+        ("ac", True, True),
+        ("bc", True, True),
+    }
+
+
+def test_draws_that_are_all_the_same_give_no_interval_and_no_p():
+    people = [f"P-{n}" for n in range(6)] * 2
+    bots = ["a"] * 6 + ["b"] * 6
+    for clustered in (True, False):
+        constant = bot_means([5.0] * 6 + [4.0] * 6, bots, people, clustered=clustered)
+        assert [(each.low, each.high, each.t_low, each.t_high) for each in constant.means] == [(None,) * 4] * 2
+        (gap,) = constant.differences
+        assert (gap.difference, gap.low, gap.high, gap.p, gap.p_holm) == (1.0, None, None, None, None)
+    levels = [1.1, 2.3, 3.7, 4.2, 5.9, 6.3]
+    alike = bot_means([level + 1 for level in levels] + levels, bots, people)  # everybody sees the same difference
+    assert all(each.low < each.mean < each.high for each in alike.means)
+    (gap,) = alike.differences
+    assert (gap.low, gap.high, gap.p) == (None, None, None)
+    both = bot_means([4.0] * 6 + [6.0] * 6, ["a"] * 12, people).means[0]  # everybody has the same mean
+    assert (both.low, both.high) == (None, None)
+    assert both.t_low < 5 < both.t_high
 
 
 def test_standard_ratings_are_of_participants_with_enough_that_differ():
@@ -168,6 +195,23 @@ def test_pairs_are_counted_whatever_the_side():
     assert figures.davidson.tie.value > 0
     assert figures.with_length is None
     assert pair_figures([], draws=20, seed=1, level=0.95) is None
+
+
+@pytest.mark.parametrize(("people", "is_shown"), [(5, False), (6, True)])
+def test_pairs_that_few_people_compared_have_counts_alone(people, is_shown):
+    tasks = [
+        study_task(f"P-{k % people}", ("a", "b"), {"better": won})
+        for k, won in enumerate(["left"] * 9 + ["right"] * 2 + ["tie"])
+    ]
+    tasks += [study_task(f"P-{k}", ("b", "c"), {"better": "left"}) for k in range(6)]  # more people judged b
+    pair, other = pair_figures(choices_of(tasks), draws=20, seed=1, level=0.95).pairs
+    assert (pair.outcome.wins, pair.outcome.losses, pair.outcome.ties) == (9, 2, 1)
+    assert pair.outcome.decided.value == 9 / 11
+    bounds = [end for share in (pair.outcome.decided, pair.outcome.halved) for end in (share.low, share.high)]
+    p_values = [pair.outcome.p_dropped, pair.outcome.p_halved, pair.dropped_holm, pair.halved_holm]
+    assert [figure is not None for figure in (*bounds, *p_values)] == [is_shown] * 8
+    assert other.outcome.p_dropped == 2 / 2**6
+    assert other.dropped_holm == pytest.approx((1 + is_shown) * 2 / 2**6)  # over the pairs that have a p
 
 
 def test_lengths_are_those_of_the_replies():

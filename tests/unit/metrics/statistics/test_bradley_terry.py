@@ -128,6 +128,24 @@ def test_bots_that_are_alike_share_their_ranks():
     assert [(bot.rank, bot.rank_low, bot.rank_high) for bot in fitted.bots] == [(1, 1, 2), (1, 1, 2)]
 
 
+def test_a_bot_that_few_participants_judged_has_no_interval():
+    def intervals(few):
+        """Return which bots have intervals where all six people judge a and b, and some of them c, eight times."""
+        votes = [("a", "b", 1 if n % 3 else -1, n) for n in range(6)]
+        votes += [("b", "c", 1 if number % 4 else -1, n) for n in range(few) for number in range(8)]
+        fitted = bradley_terry(
+            [PairVote(first=a, second=b, outcome=won, participant=f"p{n}") for a, b, won, n in votes], draws=50
+        )
+        assert [bot.bot for bot in fitted.bots] == ["a", "b", "c"]
+        assert fitted.draws == 50
+        bounds = [(bot.low, bot.high, bot.rank_low, bot.rank_high) for bot in fitted.bots]
+        assert all(len({bound is None for bound in each}) == 1 for each in bounds)
+        return [each[0] is not None for each in bounds]
+
+    assert intervals(1) == intervals(5) == [True, True, False]
+    assert intervals(6) == [True] * 3
+
+
 def test_a_broken_chain_is_said_and_fitted_with_the_ridge():
     votes = [PairVote(first="a", second="b", outcome=1, participant=f"p{number}") for number in range(6)]
     fitted = bradley_terry(votes, draws=10)
@@ -138,6 +156,8 @@ def test_a_broken_chain_is_said_and_fitted_with_the_ridge():
     # with θ and −θ: 6·(1 − σ(2θ))·2 = 2·.01·θ·… is where the penalised likelihood has no slope
     best = optimize.minimize_scalar(lambda x: 6 * np.log1p(np.exp(-2 * x)) + RIDGE * x * x, bounds=(0, 20))
     assert fitted.bots[0].strength == pytest.approx(best.x, abs=1e-4)
+    assert [(bot.low, bot.high) for bot in fitted.bots] == [(None, None)] * 2  # every draw is the same
+    assert [(bot.rank_low, bot.rank_high) for bot in fitted.bots] == [(1, 1), (2, 2)]
 
 
 def test_groups_that_never_met_are_fitted_with_the_ridge():
