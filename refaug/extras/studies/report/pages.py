@@ -12,6 +12,7 @@ import orjson
 from refaug.core.errors import BadInput
 from refaug.core.files import make_folder
 from refaug.core.text.normalisation import make_printable
+from refaug.extras.studies.exclusions import BY_HAND
 from refaug.extras.studies.report.numbers import FORMAT
 from refaug.tables.reports.html_page import report_page, write_file
 from refaug.tables.reports.report import Report, Section
@@ -56,11 +57,12 @@ def study_sections(report: Json) -> list[Section]:
 def study_summary(report: Json) -> str:
     """Return what the study is, in a sentence or two."""
     counts, left_out = report["counts"], report["exclusions"]
-    done = counts["tasks"]["done"]
+    done, by_hand = counts["tasks"]["done"], left_out["by_rule"].get(BY_HAND, 0)
+    how = f", {by_hand:,} of them by hand" if by_hand else " by the rules of the protocol"
     rules = "" if left_out["has_protocol"] else " Without the protocol, no rule was applied and no question turned."
     return (
         f"Study {report['study']}, of kind {report['kind']}: {counts['participants']:,} participants, {done:,} "
-        f"finished tasks, {left_out['excluded']:,} participants left out by the rules of the protocol.{rules}"
+        f"finished tasks, {left_out['excluded']:,} participants left out{how}.{rules}"
     )
 
 

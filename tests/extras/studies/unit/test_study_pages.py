@@ -14,7 +14,13 @@ from refaug.extras.conversations.judged import TurnJudges
 from refaug.extras.studies.questions import protocol_questions
 from refaug.extras.studies.report.beside import ScoredHybrid, dialogues_of, metrics_beside
 from refaug.extras.studies.report.numbers import study_report
-from refaug.extras.studies.report.pages import stored_study_pages, study_markdown, study_page, write_study_report
+from refaug.extras.studies.report.pages import (
+    stored_study_pages,
+    study_markdown,
+    study_page,
+    study_summary,
+    write_study_report,
+)
 
 FORM = protocol(
     "quality",
@@ -49,6 +55,18 @@ def test_page_and_markdown_show_every_mean_and_escape_names(tmp_path):
     widths = {len(re.findall(r"(?<!\\)\|", line)) for line in rows if "Wilson, halved" in line or "halved" in line}
     assert len(widths) == 1
     assert "no chain of wins" in page
+
+
+def test_the_summary_tells_those_left_out_by_hand_from_those_of_the_rules():
+    same = [study_task("P-8", ("plain",), {"quality": 4}) for _ in range(5)]  # the rule of the form
+    hand = study_task("P-9", ("plain",), {"quality": 6}, excluded="it was us")
+    by_rule, by_hand, both = (
+        study_summary(study_report([*tasks(), *more], FORM)) for more in (same, [hand], [*same, hand])
+    )
+    assert ["by the rules" in summary for summary in (by_rule, by_hand, both)] == [True, False, False]
+    assert "1 of them by hand" not in by_rule
+    assert "1 participants left out, 1 of them by hand" in by_hand
+    assert "2 participants left out, 1 of them by hand" in both
 
 
 def test_the_files_are_made_again_from_the_json(tmp_path):
