@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from browser import Page
 from page_tests import Browsed, accessibility_faults, asking_for_keys, browsing, looks_right, press
 from studied import BOTS, add_bots, agree, opened_study, press_button, press_key, say, study_home
+from study_tasks import protocol, study_task
 from studying import Person
 
 from refaug.core.home import Settings
+from refaug.extras.studies.report.numbers import study_report
 from refaug.service.bots.bot_store import BotStore
 from refaug.service.database.database import Database
 from refaug.service.keys import KeyStore
@@ -302,6 +305,46 @@ def test_choices_stand_beside_those_with_decisions(browsed: Browsed, page: Page)
     assert [shown[name] for name in ("First", "Second", "Ties")] == ["0", "0", "0"]
     assert shown["Everybody: first, second, ties"] == "2 · 2 · 0"
     looks_right(page)
+
+
+def test_the_report_says_where_intervals_lack_and_how_many_reasons_it_leaves_out(browsed: Browsed, page: Page) -> None:
+    """The server's report is replaced by reports of more people than a test can send through a study."""
+    study = opened_study(browsed, "many", {"kind": "rate-reply", "per_participant": 2}, items=ITEMS)
+    page.go(f"{browsed.address}/healthz")
+    page.go(f"{browsed.address}/studies#study={study.id}")
+    page.until("document.querySelector('#show-report')")
+    page.run(
+        "(() => { const real = window.fetch; window.fetch = (address, ...given) => String(address).endsWith('/report')"
+        " ? Promise.resolve(new Response(JSON.stringify({report: window.given}))) : real(address, ...given); })(); 1"
+    )
+
+    def show(report: dict[str, Any]) -> None:
+        page.run(f"window.given = {json.dumps(report)}; document.querySelector('#report').replaceChildren(); 1")
+        press(page, "Show the report")
+        page.until("document.querySelector('#report p')")
+
+    def notice() -> bool:
+        return bool(page.run("document.querySelector('#few-participants') !== null"))
+
+    rated = [study_task(f"P-{n}", (bot,), {"quality": 3 + n % 4}) for n in range(7) for bot in ("a", "b")]
+    chosen = [study_task(f"P-{n}", ("a", "b"), {"better": "left"}) for n in range(7)]
+    form = protocol("quality", {"id": "better", "text": "b", "type": "pair"}, analysis={"draws": 50})
+    left_out = [study_task(f"Q-{n:03}", ("a",), {"quality": n % 7 + 1}, excluded="it was us") for n in range(502)]
+    for tasks, lacks in (
+        (rated + chosen, True),  # everybody sees the same difference
+        ([*rated, study_task("P-8", ("a",), {"quality": 7}), *chosen], False),
+        ([*rated, study_task("P-8", ("a",), {"quality": 7}), *chosen[:5]], True),  # enough people, but not of the pair
+        ([*rated, study_task("P-8", ("c",), {"quality": 7})], True),  # enough people, but one of c
+    ):
+        show(study_report(tasks, form))
+        assert notice() is lacks, len(tasks)
+    assert page.run("document.querySelector('#left-out')") is None
+    show(study_report([*rated, *left_out], form))
+    assert page.run("document.querySelectorAll('#left-out tbody tr').length") == 500
+    assert page.text("#left-out-more").split()[0] == "2"
+    show(study_report([*rated, *left_out[:500]], form))
+    assert page.run("document.querySelectorAll('#left-out tbody tr').length") == 500
+    assert page.run("document.querySelector('#left-out-more')") is None
 
 
 def test_a_key_without_the_scope_is_told_so(browsed: Browsed, tmp_path: Path) -> None:

@@ -61,12 +61,18 @@ function numbers(report, study) {
   const inOrder = (row) => (row ? ["wins", "losses", "ties"].map((name) => count(row.outcome[name])).join(" · ") : "–");
   const choiceCells = (row) => (row ? [count(row.outcome.wins), count(row.outcome.losses), count(row.outcome.ties), figure(row.halved_holm, 3)] : ["0", "0", "0", "–"]);
   const choices = Object.entries(all.choices).flatMap(([question, { pairs }]) => pairs.map((row) => [[userText(row.first), " and ", userText(row.second)], userText(question), ...choiceCells(samePair(kept, question, row)), ...ofEverybody([inOrder(row), figure(row.halved_holm, 3)]), ...(decided ? [inOrder(samePair(decided, question, row))] : [])]));
+  const isBare = (row) => typeof row?.low !== "number";
+  const lacksMean = ([question, { means: rows, differences: gaps }]) => rows.some(({ bot }) => isBare(ofKept(question, bot))) || gaps.some((row) => isBare(pairOf(kept.ratings[question]?.differences, row)));
+  const lacksPair = ([question, { pairs }]) => pairs.some((row) => isBare(samePair(kept, question, row)?.outcome.halved));
+  const lacksIntervals = Object.entries(all.ratings).some(lacksMean) || Object.entries(all.choices).some(lacksPair);
+  const reasons = Object.entries(exclusions.reasons);
   const numeric = (from) => ({ isNumber: (place) => place >= from });
   return [
     element("p", {}, `${countOf(counts.tasks.done, "task")} of ${countOf(counts.participants, "participant")} ${counts.tasks.done === 1 ? "is" : "are"} done; ${countOf(exclusions.excluded, "participant")} ${exclusions.excluded === 1 ? "is" : "are"} left out.`),
     hasExclusions && kept.tasks === 0 && element("p", { class: "notice warn" }, "Everybody is left out: only the columns of everybody have figures."),
-    kept.participants < FEWEST && element("p", { class: "notice warn" }, `Intervals and p of means need ${FEWEST} participants at least.`),
-    hasExclusions && [element("h3", {}, "Who is left out, and why"), table(["Participant", "Reason"], Object.entries(exclusions.reasons).slice(0, MOST_REASONS).map(([code, reasons]) => [element("code", {}, code), reasons.map(({ rule, detail }) => element("div", {}, rule === "by_hand" ? "by hand: " : "", userText(detail)))]), { id: "left-out" })],
+    lacksIntervals && element("p", { class: "notice warn", id: "few-participants" }, `Intervals and p need at least ${FEWEST} participants who judged the system or compared the pair; those of means also need ratings that differ.`),
+    hasExclusions && [element("h3", {}, "Who is left out, and why"), table(["Participant", "Reason"], reasons.slice(0, MOST_REASONS).map(([code, own]) => [element("code", {}, code), own.map(({ rule, detail }) => element("div", {}, rule === "by_hand" ? "by hand: " : "", userText(detail)))]), { id: "left-out" }),
+      reasons.length > MOST_REASONS && element("p", { class: "faint", id: "left-out-more" }, `${countOf(reasons.length - MOST_REASONS, "more participant")} ${reasons.length === MOST_REASONS + 1 ? "is" : "are"} in the file of the figures.`)],
     Object.keys(report.protocols).length > 1 && element("p", { class: "notice warn" }, `The protocol was amended: tasks of ${Object.keys(report.protocols).length} protocols are counted together.`),
     decisions?.decisions > 0 && element("p", {}, `${countOf(decisions.decisions, "decision")} about disagreements ${decisions.decisions === 1 ? "changes" : "change"} ${count(decisions.answers_that_differ)} of ${count(decisions.answers)} answers; every other figure is that of the participants alone.`),
     means.length > 0 && [element("h3", {}, "Means"), table(["System", "Question", "n", "Participants", "Mean", "Interval", "Mean of everybody", ...ofEverybody(["Interval of everybody"]), ...(decided ? ["Mean with decisions"] : [])], means, numeric(2))],
