@@ -1,7 +1,7 @@
 """The rows beside the main table of `reproduce metrics`: metrics after papers of others, by networks of ours.
 
-`masked` and `retrieval` ask a cross rater, `next-utterance` one that has learned from noise, and `followup` the VHRED
-of `reproduce networks`. The networks are small and read little, so nothing that is told of a row here holds for the
+`masked` and `retrieval` ask a cross rater, `next-utterance` another that learned from noise, and `followup` the VHRED
+of `reproduce networks`. The networks are small and read little, so what a row shows here does not hold for the
 metric that was published.
 """
 

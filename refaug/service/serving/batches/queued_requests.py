@@ -313,7 +313,7 @@ class WhileWanted(Silent):
         self._entries = entries
 
     def advance(self, amount: int) -> None:
-        """Raise Expired where nobody waits."""
+        """Raise Expired where no client waits any more."""
         del amount
         if not any(entry.is_wanted() for entry in self._entries):
             raise expired_error()

@@ -209,13 +209,13 @@ def _is_unanswered(connection: Connection, turn: AskedTurn, problem: str) -> boo
     """Return whether a bot that works has no reply to a message: it has not failed to reply to several in a row."""
     if problem not in _OF_THE_MESSAGE or not turn.turns:
         return False
-    said = set[str]()
+    messages_said = set[str]()
     for message in reversed(messages_of(connection, turn.task).get(turn.side, [])):
         if message.role == "participant":
-            said.add((message.text or "").strip().casefold())
+            messages_said.add((message.text or "").strip().casefold())
         elif message.n < turn.n and message.state != _UNANSWERED:
             break
-    return len(said) < _MOST_UNANSWERED
+    return len(messages_said) < _MOST_UNANSWERED
 
 
 def names_bot(text: str, bot: str) -> bool:
