@@ -89,7 +89,7 @@ def develop(folder: Path, *variables: str) -> dict[str, float]:
 
 
 def development(folder: Path) -> dict[str, Any]:
-    """Measure the clone as it is, and one in which pip compiles all modules."""
+    """Measure a clone as it is, and a second clone in which pip compiles every module."""
     ours = develop(folder / "ours")
     plain = develop(folder / "plain", "INSTALL=install --quiet --disable-pip-version-check")
     return {"ours": ours, "plain": plain, "ratio": {key: round(plain[key] / ours[key], 3) for key in ours}}

@@ -138,14 +138,14 @@ def single(settings: ServiceWorkload, home: Path) -> dict[str, Any]:
         with ExitStack() as stack:
             ours = stack.enter_context(server(home, "--workers", str(workers)))
             # new ones for each server: they would have the texts in their caches
-            same, plain = (
+            with_references, plain = (
                 stack.enter_context(naive_service(kind, naive_home, NAME, NAME)) for kind in ("references", "plain")
             )
-            others = {"first": same}
+            others = {"first": with_references}
             if settings.before is not None:
                 earlier = naive_service("references", naive_home, NAME, NAME, tree=settings.before)
                 others["before"] = stack.enter_context(earlier)
-            others |= {"plain": plain, "again": same}
+            others |= {"plain": plain, "again": with_references}
             for name, other in others.items():
                 runs = _single_runs(settings, name, ours, other)
                 key = name if workers == 1 else f"{name}_with_two_processes"
@@ -160,8 +160,8 @@ def _single_runs(settings: ServiceWorkload, name: str, server: Running, naive: R
     runs, plan = [], {"connections": 32, "seconds": settings.seconds}
     for number in range(RUNS + 1):
         bodies = _single_bodies(settings.data, name, number)
-        asked, order = [(server, "/v1/scores"), (naive, "/scores")], 1 if number % 2 else -1
-        loads = [load_server(one, path, bodies, **plan) for one, path in asked[::order]]
+        services, order = [(server, "/v1/scores"), (naive, "/scores")], 1 if number % 2 else -1
+        loads = [load_server(service, path, bodies, **plan) for service, path in services[::order]]
         ours, theirs = loads[::order]
         if set(theirs.statuses()) != {"200"}:
             sys.exit(f"the naive service answered {theirs.statuses()}")

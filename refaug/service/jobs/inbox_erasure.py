@@ -33,10 +33,13 @@ def erase_from_file(path: Path, gone: frozenset[str], silent: frozenset[str], no
     changed, dialogues, speakers = 0, set[str](), set[str]()
     with path.open("rb") as file:
         for dialogue in map(orjson.loads, file):
-            found = gone & {dialogue["id"]}, silent & {turn["speaker"] for turn in dialogue["turns"]}
-            changed += any(found)
-            dialogues |= found[0]
-            speakers |= found[1]
+            erased_ids, erased_speakers = (
+                gone & {dialogue["id"]},
+                silent & {turn["speaker"] for turn in dialogue["turns"]},
+            )
+            changed += bool(erased_ids or erased_speakers)
+            dialogues |= erased_ids
+            speakers |= erased_speakers
     if changed:
         note()
         with write_aside(path) as out, path.open("rb") as file:

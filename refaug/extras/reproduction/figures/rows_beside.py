@@ -1,6 +1,6 @@
 """The rows beside the main table of `reproduce metrics`: metrics after papers of others, by networks of ours.
 
-`masked` and `retrieval` ask a cross rater, `next-utterance` another that learned from noise, and `followup` the VHRED
+`masked` and `retrieval` use a cross rater, `next-utterance` a second one, trained with noise, and `followup` the VHRED
 of `reproduce networks`. The networks are small and read little, so what a row shows here does not hold for the
 metric that was published.
 """
@@ -43,10 +43,10 @@ _TITLE: Final = "Rows beside"
 
 
 class _Row(NamedTuple):
-    """A metric, and what the cross rater that it asks has told true replies from."""
+    """A metric, and the negatives that its cross rater is trained with."""
 
     metric: str
-    negatives: str = ""  # none: it asks a VHRED
+    negatives: str = ""  # empty for a metric that uses a VHRED
 
     @property
     def kind(self) -> str:

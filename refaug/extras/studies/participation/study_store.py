@@ -420,7 +420,7 @@ def _require_texts(study: str, protocol: StudyProtocol) -> None:
         if line is not None:
             raise Conflict(
                 f"study {study}: its {name} has a gap: {line[:100]!r}",
-                remedy=f"write what belongs there in place of {GAP}",
+                remedy=f"replace {GAP} by the text of your study",
             )
 
 

@@ -2,7 +2,7 @@
 
 const TOKENS = /"(?:[^"\\]|\\.)*"|[[\]{},:]|[^\s[\]{},:"]+/g;
 
-/** Return JSON in lines of about a width: what fits on one stands on one. Numbers and texts stay as they were written; what is no JSON, too. */
+/** Return JSON broken into lines of about this width. Numbers and texts keep their spelling; text that is not JSON stays as it is. */
 export function readable(text, width = 64) {
   try {
     JSON.parse(text);
