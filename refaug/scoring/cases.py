@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 from typing import Any, Final, TypeVar
 
@@ -289,15 +289,8 @@ Reply = str | Problem | None  # the reply to an item, or why it cannot be scored
 Scored = tuple[Floats, dict[int, Problem]]  # a row of statistics for every reply, and by row why there are none
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class RowsToScore:
-    """Replies to be scored by a metric, each against the references in its place."""
-
-    metric: Metric
-    replies: Sequence[Reply]
-    references: Sequence[References | Problem]
-
-
+# Replies to be scored by a metric, each against the references in its place.
+RowsToScore = tuple[Metric, Sequence[Reply], Sequence[References | Problem]]
 # Work that yields rows, goes on when it is sent their scores, and returns what it makes of them: so one call can score
 # the rows of several requests.
 ScoringSteps = Generator[RowsToScore, Scored, _Made]
@@ -308,7 +301,7 @@ def scored_alone(steps: ScoringSteps[_Made], progress: Progress | None = None) -
     try:
         rows = next(steps)
         while True:
-            rows = steps.send(score_replies(rows.metric, rows.replies, rows.references, progress))
+            rows = steps.send(score_replies(*rows, progress))
     except StopIteration as end:
         made: _Made = end.value
         return made
@@ -316,12 +309,12 @@ def scored_alone(steps: ScoringSteps[_Made], progress: Progress | None = None) -
 
 def score_together(parts: Sequence[RowsToScore], progress: Progress | None = None) -> list[Scored]:
     """Score several parts by one metric that does not look at the set: the bits are the same as of each part alone."""
-    replies = list(chain.from_iterable(part.replies for part in parts))
-    references = list(chain.from_iterable(part.references for part in parts))
-    statistics, problems = score_replies(parts[0].metric, replies, references, progress)
+    metrics, replies, references = zip(*parts, strict=True)
+    every_reply, every_reference = list(chain.from_iterable(replies)), list(chain.from_iterable(references))
+    statistics, problems = score_replies(metrics[0], every_reply, every_reference, progress)
     scored, first = list[Scored](), 0
-    for part in parts:
-        rows = range(first, first + len(part.replies))
+    for own in replies:
+        rows = range(first, first + len(own))
         scored.append(
             (statistics[rows.start : rows.stop], {row - first: problems[row] for row in rows if row in problems})
         )

@@ -26,7 +26,6 @@ from refaug.scoring.cases import (
     ENOUGH,
     NO_REPLY,
     Reply,
-    RowsToScore,
     ScoringSteps,
     bind_metric,
     leave_one_out,
@@ -277,7 +276,7 @@ def _scores_by(
         references = [problem_of(one, metric.info.uses) or one for one in chosen] * len(systems)
         if is_whole:
             metric = bind_metric(metric, chosen, replies, references)
-        scored, unscored = yield RowsToScore(metric=metric, replies=replies, references=references)
+        scored, unscored = yield metric, replies, references
         statistics[:, first : first + len(chosen)] = scored.reshape(len(systems), len(chosen), -1)
         for row, problem in unscored.items():
             system_number, place = divmod(row, len(chosen))

@@ -18,7 +18,6 @@ from refaug.scoring.cases import (
     NO_REPLY,
     NO_WEIGHT,
     Reply,
-    RowsToScore,
     leave_one_out,
     references_of,
     score_replies,
@@ -201,7 +200,7 @@ def test_replies_may_share_references_or_not_and_be_in_any_order() -> None:
 def test_parts_scored_together_have_the_bits_and_problems_of_each_alone(spec: str) -> None:
     metric, shared = build(spec), References(("we open at nine", "closed"), (1.0, -0.5))
     parts = [
-        RowsToScore(metric=metric, replies=replies, references=references)
+        (metric, replies, references)
         for replies, references in (
             (["we open", None], [shared, shared]),
             ([], []),
@@ -211,7 +210,7 @@ def test_parts_scored_together_have_the_bits_and_problems_of_each_alone(spec: st
     ]
     together = score_together(parts)
     for part, (statistics, problems) in zip(parts, together, strict=True):
-        alone, problems_alone = score_replies(metric, part.replies, part.references)
+        alone, problems_alone = score_replies(*part)
         assert np.array_equal(statistics, alone, equal_nan=True)
         assert problems == problems_alone
     assert [problems for _, problems in together] == [{1: NO_REPLY}, {}, {}, {0: NO_WEIGHT}]

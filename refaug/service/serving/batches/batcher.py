@@ -340,8 +340,8 @@ class BatchRunner:
         with queued_requests.answered_together():
             waiting = [(entry, rows) for entry in entries if (rows := entry.advance()) is not None]
             while waiting:
-                metric = waiting[0][1].metric
-                together = waiting[:1] if metric.looks_at_set else [one for one in waiting if one[1].metric is metric]
+                metric, *_ = waiting[0][1]
+                together = waiting[:1] if metric.looks_at_set else [one for one in waiting if one[1][0] is metric]
                 waiting = [one for one in waiting if one not in together] + self._score(together)
         if scored:
             notify(self._observe, "score", time.perf_counter() - begun, scored)

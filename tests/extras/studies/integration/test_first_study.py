@@ -25,6 +25,7 @@ from refaug.cli.main import main as refaug
 from refaug.core.home import Settings
 from refaug.extras.studies.participation.study_records import bots_of_task
 from refaug.extras.studies.participation.study_store import StudyStore
+from refaug.metrics.statistics.resampling import FEWEST_UNITS
 from refaug.service.bots.bot_store import BotStore
 from refaug.service.database.database import Database
 
@@ -254,12 +255,11 @@ class Walk:
         self.press("Show the report")
         self.see("Means")
         self.see("Differences")
-        self._hold_means(6)
+        people = self._hold_means(6)
         (row,) = [row for row in self._rows("Differences") if row[1] == "quality"]
         assert row[0] == "c-bm25 − vectors"
         assert float(row[2]) == pytest.approx(self._mean("c-bm25") - self._mean("vectors"), abs=0.005)
-        low, high = (float(figure.replace("−", "-")) for figure in row[3].split(" to "))
-        assert low <= float(row[2]) <= high
+        self._hold_interval(row[3], float(row[2]), people)
         self.look_right()
 
     def step_14(self) -> None:
@@ -336,8 +336,8 @@ class Walk:
         )
         return rows
 
-    def _hold_means(self, least_people: int) -> None:
-        """Hold the means of everybody to the tasks that the service exports."""
+    def _hold_means(self, least_people: int) -> int:
+        """Hold the means of everybody to the tasks that the service exports; return the fewest people of a mean."""
         rows = [row for row in self._rows("Means") if row[1] == "quality"]
         assert sorted(row[0] for row in rows) == list(BOTS)
         for bot, _, _, people, mean, interval, of_all, *of_everybody in rows:
@@ -345,8 +345,14 @@ class Walk:
                 assert low <= float(of_all) <= high
             assert float(of_all) == pytest.approx(self._mean(bot), abs=0.005), bot
             assert int(people) >= least_people - 1
-            low, high = map(float, interval.split(" to "))
-            assert low <= float(mean) <= high
+            self._hold_interval(interval, float(mean), int(people))
+        return min(int(row[3]) for row in rows)
+
+    def _hold_interval(self, interval: str, figure: float, people: int) -> None:
+        assert (interval == "–") == (people < FEWEST_UNITS)
+        if people >= FEWEST_UNITS:
+            low, high = (float(end.replace("−", "-")) for end in interval.split(" to "))
+            assert low <= figure <= high
 
     def _mean(self, bot: str) -> float:
         """The mean quality of a bot, computed from the tasks of the study, or of its pilot while there is no other."""

@@ -30,7 +30,7 @@ from refaug.rater.language_coverage import Coverage
 from refaug.rater.rating import RatingRequest
 from refaug.rater.rating_settings import RatingSettings
 from refaug.scoring.augmentation import ReferenceCache, augment
-from refaug.scoring.cases import RowsToScore, ScoringSteps, references_for, scored_alone
+from refaug.scoring.cases import ScoringSteps, references_for, scored_alone
 from refaug.scoring.settings import AugmentSettings
 from refaug.service.server_settings import ServeSettings
 from refaug.service.serving.batches import batcher
@@ -996,8 +996,7 @@ class Replying:
         scored = list[Any]()
         for metric in self.metrics:
             references = [references_for(metric, one.references, one.turns) for one in items]
-            rows = RowsToScore(metric=metric, replies=[self.reply] * len(items), references=references)
-            statistics, problems = yield rows
+            statistics, problems = yield metric, [self.reply] * len(items), references
             scored.append((repr(statistics.tolist()), problems))
         return scored
 
