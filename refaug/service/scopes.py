@@ -14,6 +14,7 @@ class Scope(StrEnum):
     SCORE = "score"
     WRITE = "write"
     STUDY = "study"
+    STUDY_READ = "study-read"
     ADMIN = "admin"
 
 
@@ -22,5 +23,6 @@ ALLOWED: Final[Mapping[Scope, str]] = {
     Scope.SCORE: "find references, score, evaluate files",
     Scope.WRITE: "post dialogues, freeze sets",
     Scope.STUDY: "studies with people: protocols, invitations, participants and reports",
+    Scope.STUDY_READ: "look at studies, what participants wrote among it, and change nothing",
     Scope.ADMIN: "all of these, jobs, versions and keys",
 }

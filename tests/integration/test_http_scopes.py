@@ -112,7 +112,11 @@ ROUTES: list[tuple[Scope, str, str, Any]] = [
     (Scope.READ, "GET", "/v1/metrics", None),
     (Scope.READ, "GET", "/metrics", None),
 ]
-OTHER_SCOPES = {("GET", "/v1/bots"): Scope.STUDY, ("GET", "/v1/bots/mine"): Scope.STUDY}  # beside that of the table
+READING = {
+    (method, path): Scope.STUDY_READ for scope, method, path, _ in ROUTES if scope is Scope.STUDY and method == "GET"
+}
+READING["POST", "/v1/studies/power"] = Scope.STUDY_READ
+OTHER_SCOPES = {("GET", "/v1/bots"): Scope.STUDY, ("GET", "/v1/bots/mine"): Scope.STUDY} | READING  # beside the table
 ANY_KEY = {"/v1/key"}
 PAGES = {"/", "/evaluate", "/studies", "/service", "/keys", "/docs", "/take", "/pages/{digest}/{name}"}
 # A session that an invitation opens stands for a key; test_take_part.py asks these without one.

@@ -155,7 +155,10 @@ class Walk:
         self.page.until("document.querySelector('nav a[href$=studies]')")
         assert self.page.text("nav a[href$=studies]") == self.name("Studies")
         self.page.run("document.querySelector('nav a[href$=studies]').click()")
-        self.page.until("document.querySelector('#make-study') && !document.querySelector('[aria-busy]')")
+        self.page.until("document.querySelector('#to-new')?.hidden === false && !document.querySelector('[aria-busy]')")
+        self.look_right()
+        assert self.page.text("#to-new") == self.name("New study")
+        self.page.run("document.querySelector('#to-new').click()")
         self.see("How many people?")
         self.page.type("#power-difference", "0.5")
         press(self.page, "Calculate")
@@ -163,7 +166,6 @@ class Walk:
         self.look_right()
 
     def step_2(self) -> None:
-        self.see("New study")
         self.write("Name", "first")
         self.write("Title, which participants see", "Talking with machines")
         for bot in BOTS:

@@ -44,7 +44,7 @@ def page(browsed: Browsed) -> Iterator[Page]:
     browsed.page.said.clear()
     browsed.page.asked.clear()
     browsed.page.go(f"{browsed.address}/healthz")
-    browsed.page.go(f"{browsed.address}/studies")
+    browsed.page.go(f"{browsed.address}/studies#new")
     browsed.page.until("document.querySelector('#make-study') && !document.querySelector('[aria-busy]')")
     yield browsed.page
     assert browsed.page.said == []
@@ -354,12 +354,12 @@ def test_a_key_without_the_scope_is_told_so(browsed: Browsed, tmp_path: Path) ->
     of_studies = KeyStore(database).create("researcher", [Scope("study")])[0]
     BotStore(database, Settings(home=home)).put("quokka", {"kind": "replay", "replies": ["a"]}, actor="test")
     database.close()
-    with asking_for_keys(browsed, Settings(home=home), "/studies") as keyed:
+    with asking_for_keys(browsed, Settings(home=home), "/studies#new") as keyed:
         keyed.page.until("document.querySelector('#list')?.innerText.includes('asks for a key')")
         keyed.page.run(f"sessionStorage.setItem('refaug.key', {json.dumps(token)})")
         keyed.page.tell("Page.reload")
         keyed.page.until("document.querySelector('#list')?.innerText.includes('scope study')")
-        assert keyed.page.run("document.querySelector('#new-box').hidden")
+        assert keyed.page.run("document.querySelector('#new-view').hidden && document.querySelector('#to-new').hidden")
         keyed.page.run(f"sessionStorage.setItem('refaug.key', {json.dumps(str(of_studies))})")
         keyed.page.tell("Page.reload")
         keyed.page.until("document.querySelector('#bot-quokka')")  # this scope is enough to choose bots

@@ -45,7 +45,7 @@ async def create_invites(
     return json_response({"invites": await database_threads.run_query(create)}, status=201)
 
 
-@router.get("/studies/{id}/invites", **route_options(Scope.STUDY, InvitesOut, 404))
+@router.get("/studies/{id}/invites", **route_options(Scope.STUDY, InvitesOut, 404, other_scope=Scope.STUDY_READ))
 async def list_invites(request: Request, id: StudyId, after: After = "", limit: Limit = 50) -> Response:
     """Invitations of a study, oldest first, with how often each was used."""
     state = state_of(request)
@@ -71,7 +71,10 @@ async def revoke_invite(request: Request, id: StudyId, invite: InviteId) -> Resp
 ParticipantCode = Annotated[str, Path(description="code of the participant", pattern=r"^P-[0-9A-Z]{6}$")]
 
 
-@router.get("/studies/{id}/participants", **route_options(Scope.STUDY, schemas.StudyParticipantsOut, 404))
+@router.get(
+    "/studies/{id}/participants",
+    **route_options(Scope.STUDY, schemas.StudyParticipantsOut, 404, other_scope=Scope.STUDY_READ),
+)
 async def list_participants(request: Request, id: StudyId, after: After = "", limit: Limit = 50) -> Response:
     """Participants by code, with what they did, the time that they spent, and what they are to be paid."""
     state = state_of(request)
@@ -83,7 +86,10 @@ async def list_participants(request: Request, id: StudyId, after: After = "", li
     return json_response(await database_threads.run_query(page))
 
 
-@router.get("/studies/{id}/participants/{code}", **route_options(Scope.STUDY, schemas.ParticipantTasksOut, 404))
+@router.get(
+    "/studies/{id}/participants/{code}",
+    **route_options(Scope.STUDY, schemas.ParticipantTasksOut, 404, other_scope=Scope.STUDY_READ),
+)
 async def get_participant(request: Request, id: StudyId, code: ParticipantCode) -> Response:
     """Everything that one participant did."""
     state = state_of(request)

@@ -50,7 +50,9 @@ _EVENTS: Final = (
 @router.get(
     "/studies/{id}/events",
     response_class=EventSourceResponse,
-    **route_options(Scope.STUDY, {200: raw(_EVENTS, {"text/event-stream": TEXT})}, 404, 507),
+    **route_options(
+        Scope.STUDY, {200: raw(_EVENTS, {"text/event-stream": TEXT})}, 404, 507, other_scope=Scope.STUDY_READ
+    ),
 )
 async def follow_study(
     request: Request,
@@ -110,7 +112,7 @@ _LINES: Final = "application/x-ndjson"
 _CSV: Final = "text/csv; charset=utf-8"
 
 
-@router.get("/studies/{id}/progress", **route_options(Scope.STUDY, StudyProgressOut, 404))
+@router.get("/studies/{id}/progress", **route_options(Scope.STUDY, StudyProgressOut, 404, other_scope=Scope.STUDY_READ))
 async def get_study_progress(request: Request, id: StudyId) -> Response:
     """How far the study is, and how its bots and the sides of its pairs are balanced."""
     state = state_of(request)
@@ -122,7 +124,14 @@ async def get_study_progress(request: Request, id: StudyId) -> Response:
 @router.get(
     "/studies/{id}/export",
     response_class=StreamingResponse,
-    **route_options(Scope.STUDY, {200: raw("a task a line", {_LINES: TEXT, "text/csv": TEXT})}, 400, 404, 422),
+    **route_options(
+        Scope.STUDY,
+        {200: raw("a task a line", {_LINES: TEXT, "text/csv": TEXT})},
+        400,
+        404,
+        422,
+        other_scope=Scope.STUDY_READ,
+    ),
 )
 async def export_study(
     request: Request,

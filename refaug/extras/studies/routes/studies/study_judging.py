@@ -151,7 +151,7 @@ def _tasks_of(state: ServiceState, study: StoredStudy) -> list[StudyTask]:
     return list(study_records(state.database, study, with_pilot=study.state == "pilot"))
 
 
-@router.post("/studies/power", **route_options(Scope.STUDY, PowerOut, 422, body=PowerIn))
+@router.post("/studies/power", **route_options(Scope.STUDY, PowerOut, 422, body=PowerIn, other_scope=Scope.STUDY_READ))
 async def plan_study(body: Annotated[PowerIn, Depends(body_of(PowerIn))]) -> Response:
     """How many ratings or votes show a difference, and how many participants they need."""
     if (body.difference is None) == (body.win_rate is None):
@@ -172,7 +172,9 @@ async def plan_study(body: Annotated[PowerIn, Depends(body_of(PowerIn))]) -> Res
     return json_response({"n": needed, "participants": participants, "design_effect": effect})
 
 
-@router.get("/studies/{id}/report", **route_options(Scope.STUDY, StudyReportOut, 404, 413, 422))
+@router.get(
+    "/studies/{id}/report", **route_options(Scope.STUDY, StudyReportOut, 404, 413, 422, other_scope=Scope.STUDY_READ)
+)
 async def get_study_report(
     request: Request,
     id: StudyId,
@@ -206,7 +208,9 @@ async def _in_the_queue(
         return await state.batcher.run(partial(work, progress.check), items=places, deadline=deadline, is_long=True)
 
 
-@router.get("/studies/{id}/agreement", **route_options(Scope.STUDY, StudyAgreementOut, 404, 413))
+@router.get(
+    "/studies/{id}/agreement", **route_options(Scope.STUDY, StudyAgreementOut, 404, 413, other_scope=Scope.STUDY_READ)
+)
 async def get_study_agreement(request: Request, id: StudyId, deadline: Deadline) -> Response:
     """How far participants agree so far, by question."""
     return await while_connected(request, study_agreement(state_of(request), id, deadline))
@@ -235,7 +239,9 @@ def _agreement_json(figure: AgreementFigure) -> dict[str, object]:
     }
 
 
-@router.get("/studies/{id}/disagreements", **route_options(Scope.STUDY, DisagreementsOut, 404))
+@router.get(
+    "/studies/{id}/disagreements", **route_options(Scope.STUDY, DisagreementsOut, 404, other_scope=Scope.STUDY_READ)
+)
 async def list_disagreements(
     request: Request,
     id: StudyId,

@@ -26,7 +26,7 @@ router = APIRouter(prefix="/v1", tags=["studies"])
 StudyId = Annotated[str, Path(description="id or name of the study", pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")]
 
 
-@router.get("/studies", **route_options(Scope.STUDY, schemas.StudiesOut))
+@router.get("/studies", **route_options(Scope.STUDY, schemas.StudiesOut, other_scope=Scope.STUDY_READ))
 async def list_studies(request: Request, after: After = "", limit: Limit = 50) -> Response:
     """Studies, newest first."""
     state = state_of(request)
@@ -59,7 +59,7 @@ async def create_study(
     return json_response(content, status=201, headers={"Location": location})
 
 
-@router.get("/studies/{id}", **route_options(Scope.STUDY, schemas.StudyOut, 404))
+@router.get("/studies/{id}", **route_options(Scope.STUDY, schemas.StudyOut, 404, other_scope=Scope.STUDY_READ))
 async def get_study(request: Request, id: StudyId) -> Response:
     """A study with its protocol, amendments, counts and bots."""
     state = state_of(request)
@@ -149,7 +149,9 @@ async def close_study(request: Request, id: StudyId) -> Response:
     return await _act(request, id, "close")
 
 
-@router.get("/studies/{id}/preview", **route_options(Scope.STUDY, schemas.StudyPreviewOut, 404))
+@router.get(
+    "/studies/{id}/preview", **route_options(Scope.STUDY, schemas.StudyPreviewOut, 404, other_scope=Scope.STUDY_READ)
+)
 async def preview_study(
     request: Request,
     id: StudyId,

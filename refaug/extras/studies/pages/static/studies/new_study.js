@@ -22,8 +22,13 @@ const FORMS = ["chat-quality-5", "prefer-dialogue-4", "prefer-reply-4", "reply-o
 const isChat = (kind) => kind.startsWith("chat");
 let parts = null;
 
+/** Show the form of a new study, filled as the study `copyOf` is where there is one; `onMade(study)` hears of the draft. */
+export function openNewStudy(copyOf, onMade) {
+  setUpNewStudy(onMade);
+}
+
 /** Fill the form; `onMade(study)` hears of the new draft. */
-export function setUpNewStudy(onMade) {
+function setUpNewStudy(onMade) {
   const form = byId("new-study");
   if (parts !== null) return;
   const template = templateOf("en");
