@@ -132,7 +132,8 @@ def test_every_script_is_imported_by_a_page_and_every_import_is_exported() -> No
         for script in used
         for name in re.findall(r'import\("\./([\w-]+\.js)"\)', SCRIPTS[script])
     }
-    assert used | later == set(SCRIPTS)
+    components = {name for name in SCRIPTS if name.startswith("components/")}  # a test of the gallery shows each
+    assert used | later | components == set(SCRIPTS)
     assert later == {"copying.js", "palette.js"}  # loaded when they are asked for
     for name, text in SCRIPTS.items():
         for names, source in imports_of(name):
@@ -200,9 +201,10 @@ def test_every_control_that_the_tutorial_names_is_on_a_page() -> None:
 # ── contrast ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 TOKENS = dict(re.findall(r"--([\w-]+): light-dark\((#[0-9a-f]{6}, #[0-9a-f]{6})\);", FILES["base.css"]))
-TEXT = [(ink, paper) for paper in ("paper", "raised") for ink in ("ink", "faint", "accent", "good", "bad", "warn")]
-TEXT += [("on-accent", "accent"), ("ink", "bad-paper"), ("bad", "bad-paper"), ("faint", "bad-paper"), ("ink", "mark")]
-CONTROLS = [(name, paper) for paper in ("paper", "raised") for name in ("control", "accent", "good", "bad", "focus")]
+TEXT = [(ink, paper) for paper in ("ground", "paper", "raised") for ink in ("ink", "faint", "accent", "good", "bad", "warn")]
+TEXT += [("on-accent", "accent"), ("ink", "bad-paper"), ("faint", "bad-paper"), ("ink", "mark")]
+TEXT += [(state, f"{state}-paper") for state in ("good", "warn", "bad", "running")]
+CONTROLS = [(name, paper) for paper in ("ground", "paper", "raised") for name in ("control", "accent", "good", "bad", "focus")]
 CONTROLS += [(f"series-{number}", "paper") for number in range(1, 7)]
 
 
@@ -245,6 +247,14 @@ def test_every_colour_is_a_token() -> None:
     defined = {*re.findall(r"--([\w-]+):", FILES["base.css"])}
     of_studies = {"points"} if has_extra("studies") else set()
     assert used - defined == {"share", "from"} | of_studies  # set by scripts
+
+
+def test_there_are_four_sizes_of_text() -> None:
+    sizes = {name for name in re.findall(r"--([\w-]+):", FILES["base.css"]) if name.startswith("size-")}
+    assert sizes == {"size-small", "size-body", "size-large", "size-title"}
+    for name in ("base.css", "style.css"):
+        used = re.findall(r"font-size: ([^;]+);|font: (?:\d+ )?([^/;]+)/", FILES[name])
+        assert {one or other for one, other in used} <= {"inherit", *(f"var(--{size})" for size in sizes)}
 
 
 def test_the_keys_page_offers_every_scope() -> None:

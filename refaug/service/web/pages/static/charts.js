@@ -3,7 +3,7 @@
 import { drawing, element, fill, printable } from "./dom.js";
 import { count, score } from "./format.js";
 
-const LETTER = 6.6, LINE = 22; // pixels, of a letter and of a row
+const LETTER = 7.4, LINE = 24; // pixels, of a letter and of a row
 /** How many series have a colour and a shape of their own. */
 export const SERIES = 6;
 

@@ -1,10 +1,9 @@
-/** Numbers, sizes, times and ages for people, in the language and the zone of the reader. */
+/** Numbers, sizes, times and ages for people, in the zone of the reader. */
 
 const exact = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
 const brief = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
-const relative = new Intl.RelativeTimeFormat(undefined, { numeric: "auto" });
 const whole = new Intl.NumberFormat();
-const UNITS = [["year", 31_557_600], ["month", 2_629_800], ["day", 86_400], ["hour", 3_600], ["minute", 60], ["second", 1]];
+const UNITS = [["year", 31_557_600], ["month", 2_629_800], ["day", 86_400], ["h", 3_600], ["min", 60], ["s", 1]];
 
 export const count = (number) => whole.format(number);
 
@@ -29,20 +28,21 @@ export function bytes(size) {
   return `${number < 10 && place ? number.toFixed(1) : Math.round(number)} ${units[place]}`;
 }
 
-/** Return how long ago a moment is, or how long it takes until it comes. */
+/** Return how long ago a moment is, or how long it takes until it comes: `24 min ago`, `in 3 days`. */
 export function age(moment) {
-  const exactly = (new Date(moment).getTime() - Date.now()) / 1_000;
-  const seconds = Math.abs(exactly) < 1 ? Math.sign(exactly) || -1 : exactly; // "now" does not fit behind "asked for" and the like
-  const [unit, size] = UNITS.find(([, least]) => Math.abs(seconds) >= least) ?? UNITS.at(-1);
-  return relative.format(Math.round(seconds / size), unit);
+  const seconds = (new Date(moment).getTime() - Date.now()) / 1_000;
+  const [unit, size] = UNITS.find(([, least]) => Math.round(Math.abs(seconds)) >= least) ?? UNITS.at(-1);
+  const number = Math.max(1, Math.round(Math.abs(seconds) / size)), name = size > 3_600 && number > 1 ? `${unit}s` : unit;
+  return seconds > 0 ? `in ${number}\u00a0${name}` : `${number}\u00a0${name} ago`;
 }
 
 export const time = (moment) => brief.format(new Date(moment));
 
-/** Return a time by the clocks of a zone, which is named; by those of the reader where the browser does not know the zone. */
+/** Return the time of day, and the day where it is not the next one, by the clocks of a zone, which is named; by those of the reader where the browser does not know the zone. */
 export function timeIn(moment, zone) {
   try {
-    return `${new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short", timeZone: zone }).format(new Date(moment))}, ${zone}`;
+    const isNear = Math.abs(new Date(moment) - Date.now()) < 20 * 3_600_000; // the day goes without saying
+    return `${new Intl.DateTimeFormat(undefined, { ...(isNear ? {} : { weekday: "short" }), hour: "numeric", minute: "2-digit", timeZone: zone }).format(new Date(moment))}, ${zone}`;
   } catch {
     return `${time(moment)}, ${Intl.DateTimeFormat().resolvedOptions().timeZone}`;
   }

@@ -1,11 +1,20 @@
 /** What every page has: the line of what is served, the key of the tab, the scheme, and one shape for problems. */
 
 import { Problem, get, key, listAll, onConnection, untilAnswered } from "./api.js";
+import { keepAgesRight, moment } from "./components/states.js";
+import { watchTables } from "./components/tables.js";
 import { byId, element, fill, userText } from "./dom.js";
-import { age, exactTime, time, timeIn } from "./format.js";
 import { setUpShortcuts } from "./shortcuts.js";
 
+export { dueMoment, moment } from "./components/states.js";
+
 // ── problems ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+/** Return what a page shows to who has no key, or one that does not allow this: an invitation, for nothing is broken. */
+const keyBox = (document) => element("div", { class: "empty empty-state", dataset: { code: document.code } },
+  element("p", { class: "empty-title" }, document.code === "no_key" ? "This part needs a key" : "This key does not allow it"),
+  element("p", {}, userText(document.code === "no_key" ? "Enter the key that an operator gave you: it stays in this tab." : document.detail)),
+  element("button", { type: "button", onclick: openKeyDialog }, "Enter a key"));
 
 /** Return a problem document as an element: what happened, what would help, and each place that is wrong. */
 export function problemBox(error) {
@@ -14,14 +23,13 @@ export function problemBox(error) {
       element("p", {}, "Load it again; if that does not help, tell the operator of this server."));
   }
   const { document } = error;
+  if (document.code === "no_key" || document.code === "not_allowed") return keyBox(document);
   const places = (document.errors ?? []).map((fault) =>
     element("li", {}, element("code", {}, fault.field), " ", userText(fault.message)));
-  const needsKey = document.code === "no_key" || document.code === "not_allowed";
   return element("div", { class: "notice bad", dataset: { code: document.code } },
     element("p", {}, element("strong", {}, userText(document.title)), ": ", userText(document.detail)),
     document.remedy && element("p", {}, "What helps: ", userText(document.remedy)),
     places.length > 1 && element("ul", {}, places),
-    needsKey && element("p", {}, element("button", { type: "button", onclick: openKeyDialog }, "Enter a key")),
     document.request_id && element("p", { class: "faint" }, "Request ", element("code", {}, document.request_id), ", as in the server's log"));
 }
 
@@ -34,20 +42,13 @@ export function showProblem(place, error) {
 /** Return a paragraph for a list without rows, which says what to do next. */
 export const empty = (...content) => element("div", { class: "empty" }, ...content);
 
-/** Return a moment as an element: its age, and the exact time in the reader's zone on demand. */
-export const moment = (iso) => iso
-  ? element("time", { datetime: iso, title: exactTime(iso) }, `${age(iso)}, ${time(iso)}`)
-  : element("span", {}, "–");
-
-/** Return a moment to come by the clocks of a schedule's zone, which is named. */
-export const dueMoment = (iso, zone) => element("time", { datetime: iso, title: exactTime(iso) }, `${age(iso)}, ${timeIn(iso, zone)}`);
-
 // ── key ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 function openKeyDialog() {
   byId("key-input").value = "";
-  showProblem(byId("key-problem"), null);
-  byId("key-state").textContent = key.get() ? `This tab has the key ${key.get().slice(0, 19)}…` : "This tab has no key.";
+  fill(byId("key-problem"));
+  byId("key-state").textContent = key.get() ? `In use: ${key.get().slice(0, 19)}…` : "";
+  byId("key-forget").hidden = !key.get();
   byId("key-dialog").showModal();
 }
 
@@ -65,7 +66,9 @@ function setUpKey() {
     } catch (error) {
       if (before) sessionStorage.setItem("refaug.key", before);
       else sessionStorage.removeItem("refaug.key");
-      showProblem(byId("key-problem"), error);
+      if (error instanceof Problem && error.status === 401) fill(byId("key-problem"), element("p", { class: "bad" }, userText(`${error.document.detail} ${error.document.remedy ?? ""}`.trim())));
+      else showProblem(byId("key-problem"), error);
+      byId("key-input").select();
       return;
     }
     key.set(token);
@@ -98,7 +101,7 @@ async function showServed() {
   for (const [kind, named] of Object.entries(ready.versions)) {
     for (const [name, version] of Object.entries(named)) {
       const made = kind === "index" ? indexes.find((index) => index.name === name)?.published?.created : null;
-      parts.push(element("span", {}, `${kind} `, element("b", {}, `${name}@${version}`), made ? ` (${age(made)})` : ""));
+      parts.push(element("span", {}, `${kind} `, element("b", {}, `${name}@${version}`), made ? [" ", moment(made)] : ""));
     }
   }
   if (ready.missing) parts.push(element("span", { class: "warn" }, `not ready yet: ${ready.missing.join(", ")}`));
@@ -140,6 +143,9 @@ function setUpConnection(reload) {
 
 /** Set up the frame, and call `load` now, when the key changes, and when a lost connection is back. */
 export function start(load) {
+  watchTables(document.body);
+  keepAgesRight();
+  document.querySelector(".site nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
   const reload = () => { showServed().catch(() => undefined); return load(); };
   setUpKey();
   setUpScheme();
