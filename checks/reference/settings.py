@@ -50,11 +50,12 @@ Everything else in the environment is for `refaug serve`, and each variable is a
 first. `refaug serve --check` prints what would be used, and from where. Yes and no may be written `yes`/`no`, \
 `true`/`false`, `on`/`off` or `1`/`0`.
 The processes of a server get all of them from the one that was started, and besides, unless they are set already, \
-`OMP_NUM_THREADS` and its like (the cores, divided by the number of web processes) and, \
+`OMP_NUM_THREADS` and its like (the cores, divided by the number of web processes; one for numpy's) and, \
 where nothing may be written beside the code, `NUMBA_CACHE_DIR`.
 
 Commands and `import refaug` let the threads of numeric libraries wait asleep (`OMP_WAIT_POLICY`, `GOMP_SPINCOUNT`, \
-`KMP_BLOCKTIME`), unless `OMP_WAIT_POLICY` is set: threads that wait awake take the cores of whatever else runs. \
+`KMP_BLOCKTIME`, `OPENBLAS_THREAD_TIMEOUT`), unless `OMP_WAIT_POLICY` is set: threads that wait awake take the \
+cores of whatever else runs. \
 Where a program imports torch first, that is too late for torch, and raters use one thread.
 """
 

@@ -12,8 +12,14 @@ from collections.abc import Mapping
 from typing import Final
 
 _POLICY: Final = "OMP_WAIT_POLICY"
-# for GNU's and for LLVM's OpenMP; some builds of torch bring the one, some the other
-_PASSIVE: Final[Mapping[str, str]] = {_POLICY: "PASSIVE", "GOMP_SPINCOUNT": "0", "KMP_BLOCKTIME": "0"}
+# For GNU's and for LLVM's OpenMP, of which some builds of torch bring the one, some the other; for numpy's BLAS, the
+# binary logarithm of the cycles that it spins, which is 4 at least.
+_PASSIVE: Final[Mapping[str, str]] = {
+    _POLICY: "PASSIVE",
+    "GOMP_SPINCOUNT": "0",
+    "KMP_BLOCKTIME": "0",
+    "OPENBLAS_THREAD_TIMEOUT": "4",
+}
 
 
 def _wait_passively() -> bool:

@@ -22,6 +22,7 @@ from refaug.indexer.nearest.faiss_calls import (
     shorten_error,
     untyped_faiss,
 )
+from refaug.indexer.nearest.flat_search import ONE_PATH, FlatSearch
 from refaug.indexer.nearest.index_kinds import KINDS, Projection, components_of, lists_of, make_index, objection_to
 
 # ── Reading and writing the files of FAISS ────────────────────────────────────────────────────────────────────────────
@@ -88,15 +89,12 @@ def read_index(path: Path, flags: int) -> tuple[Any, Projection | None]:
 # would depend on the other queries of its batch and on the number of threads. A selector that selects every id keeps
 # FAISS on the second path, both for flat indexes and for the search among the centroids of an IVF index, without any
 # global setting. Per 1,000 queries, on one core and with 200 dimensions, it costs 72 instead of 34 ms among 4,096
-# centroids (of 1 s that such a search takes with 64 lists), and 3.7 instead of 0.5 s in a flat index of 100,000
-# vectors. A compiled loop that keeps a block of rows in the cache for many queries takes 1.7 s, but three times as
-# long for a single query. FAISS's own projections have no such switch. For an index behind a projection
-# (`PCAR128,IVF4096,PQ64x4fs`), FAISS therefore gets only the inner index, and the queries go through the loop of
-# `refaug.indexer.nearest.index_kinds`; the file is the one FAISS would write. A projection moves the origin, so behind
-# it the nearest vectors are those at the least distance, which is the same order for unit vectors.
-
-_EVERY_ID: Final = faiss.IDSelectorAll()
-_ONE_PATH: Final = faiss_calls.untyped_faiss.SearchParameters(sel=_EVERY_ID)
+# centroids (of 1 s that such a search takes with 64 lists). A flat index, where it would take seven times as long, has
+# a search of its own with the same bits (`refaug.indexer.nearest.flat_search`). FAISS's own projections have no such
+# switch. For an index behind a projection (`PCAR128,IVF4096,PQ64x4fs`), FAISS therefore gets only the inner index, and
+# the queries go through the loop of `refaug.indexer.nearest.index_kinds`; the file is the one FAISS would write. A
+# projection moves the origin, so behind it the nearest vectors are those at the least distance, which is the same order
+# for unit vectors.
 
 
 class AnnIndex:
@@ -108,6 +106,7 @@ class AnnIndex:
         self.size, self.lists = int(index.ntotal), lists_of(index)
         self.dimensions = int(index.d) if projection is None else len(projection.matrix)  # a multiple of eight
         self._parameters_by_lists = dict[int, Any]()  # creating them takes longer than using them
+        self._flat = FlatSearch(index) if self.kind == "flat" else None
         self._one_path = self.lists > 0 and isinstance(faiss.downcast_index(index.quantizer), faiss.IndexFlat)
 
     @classmethod
@@ -148,7 +147,10 @@ class AnnIndex:
         similarities = np.full((len(queries), depth), -np.inf, np.float32)
         if width:
             with faiss_calls.openmp_threads(threads or faiss_calls.search_threads.count):
-                near, where = self._index.search(queries, width, params=self._parameters(effort))
+                if self._flat is not None:
+                    where, near = self._flat.search(queries, width)
+                else:
+                    near, where = self._index.search(queries, width, params=self._parameters(effort))
             if where.max() >= self.size or where.min() < -1:
                 raise Corrupt(
                     "the index of vectors names vectors that it does not hold", remedy="build the index again"
@@ -165,15 +167,13 @@ class AnnIndex:
         return rows if self.projection is None else self.projection.project_queries(rows)
 
     def _parameters(self, effort: int) -> Any:
-        if self.kind == "flat":
-            return _ONE_PATH
         if self.kind == "hnsw":
             return faiss_calls.untyped_faiss.SearchParametersHNSW(efSearch=effort)
         if self.kind == "codes":
             return None
         lists = min(max(1, effort), self.lists)
         if lists not in self._parameters_by_lists:
-            within = _ONE_PATH if self._one_path else None
+            within = ONE_PATH if self._one_path else None
             self._parameters_by_lists[lists] = faiss_calls.untyped_faiss.SearchParametersIVF(
                 nprobe=lists, quantizer_params=within
             )

@@ -333,13 +333,14 @@ def environment_of(
     Compiled kernels are cached where the commands have them, beside the code; in the home only where that folder is not
     writable. An empty value counts as set.
 
-    Threads are divided among the web processes: more threads than cores make every barrier of OpenMP wait.
+    Threads are divided among the web processes: more threads than cores make every barrier of OpenMP wait. What numpy
+    multiplies for a batch is too small to gain by a second thread, which costs as much again.
     """
     threads = str(max(1, available_cores() // settings.workers))
     unless_set = {
         "OMP_NUM_THREADS": threads,
         "MKL_NUM_THREADS": threads,
-        "OPENBLAS_NUM_THREADS": threads,
+        "OPENBLAS_NUM_THREADS": "1",
         "NUMBA_NUM_THREADS": threads,
     }
     if not kernel_cache.is_writable():

@@ -33,7 +33,7 @@ import json, os, sys, types
 if "torch" in sys.argv:
     sys.modules["torch"] = types.ModuleType("torch")
 import refaug
-names = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")
+names = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME", "OPENBLAS_THREAD_TIMEOUT")
 environment = [os.environ.get(name) for name in names]
 from refaug.library.engine import engine_of
 print(json.dumps([*environment, engine_of(".").threads]))
@@ -43,17 +43,17 @@ print(json.dumps([*environment, engine_of(".").threads]))
 @pytest.mark.parametrize(
     ("loaded_before", "chosen", "waiting"),
     [
-        ((), {}, ["PASSIVE", "0", "0", None]),
-        ((), {"KMP_BLOCKTIME": "200"}, ["PASSIVE", "0", "200", None]),
-        (("torch",), {}, ["PASSIVE", "0", "0", 1]),
-        (("torch",), {"OMP_WAIT_POLICY": "ACTIVE"}, ["ACTIVE", None, None, None]),
+        ((), {}, ["PASSIVE", "0", "0", "4", None]),
+        ((), {"KMP_BLOCKTIME": "200"}, ["PASSIVE", "0", "200", "4", None]),
+        (("torch",), {}, ["PASSIVE", "0", "0", "4", 1]),
+        (("torch",), {"OMP_WAIT_POLICY": "ACTIVE"}, ["ACTIVE", None, None, None, None]),
     ],
     ids=["nothing set", "one set", "torch first", "torch first, with a policy"],
 )
 def test_threads_wait_asleep_unless_told_otherwise(
     loaded_before: tuple[str, ...], chosen: dict[str, str], waiting: list[str | int | None], tmp_path: Path
 ) -> None:
-    names = {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME"}
+    names = {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME", "OPENBLAS_THREAD_TIMEOUT"}
     inherited = {name: text for name, text in os.environ.items() if name not in names}
     script = [sys.executable, "-P", "-c", WAITING, *loaded_before]
     environment = {**inherited, "PYTHONPATH": str(Path(refaug.__file__).parents[1]), **chosen}
