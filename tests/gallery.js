@@ -41,6 +41,6 @@ const COMPONENTS = {
   intervals: () => intervalFigure({ title: "Scores", note: "with 95 % intervals", rows: [{ label: "people", value: 0.63, low: 0.6, high: 0.66 }, { label: "retrieval", value: 0.41, low: 0.37, high: 0.45 }, { label: "generic", value: 0.05, low: 0.03, high: 0.07 }] }),
 };
 
-fill(byId("main"), Object.entries(COMPONENTS).map(([name, make]) => element("section", { class: "card", dataset: { component: name } }, make())));
+fill(byId("main"), element("h1", {}, "Components"), Object.entries(COMPONENTS).map(([name, make]) => element("section", { class: "card", dataset: { component: name } }, element("h2", {}, name), make())));
 watchTables(document.body);
 document.body.dataset.ready = "yes";

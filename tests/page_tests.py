@@ -21,6 +21,7 @@ from refaug.service.server_settings import ServeSettings
 from refaug.service.web.app import create_app
 
 AXE: Final = Path(__file__).parent / "axe" / "axe.min.js"
+DESIGN: Final = Path(__file__).with_name("design_faults.js")
 SERIOUS: Final = ("serious", "critical")
 SIZES: Final = ((380, "light"), (1_600, "dark"))  # widths decide the layout, schemes the colours
 
@@ -74,11 +75,12 @@ def wait_until_quiet(page: Page) -> None:
 
 
 def looks_right(page: Page) -> None:
-    """Nothing is inaccessible or too wide, in all sizes and schemes."""
+    """Nothing is inaccessible, too wide or against the design, in all sizes and schemes."""
     for width, scheme in SIZES:
         page.look(width, scheme=scheme)
         assert accessibility_faults(page) == [], (width, scheme)
         assert overflow(page) == [], (width, scheme)
+        assert design_faults(page) == [], (width, scheme)
     page.look(1_280)
 
 
@@ -138,6 +140,12 @@ def overflow(page: Page) -> list[str]:
     )
     wide = page.run("document.documentElement.scrollWidth > document.documentElement.clientWidth + 1")
     return found or (["the page scrolls sideways"] if wide else [])
+
+
+def design_faults(page: Page) -> list[str]:
+    """Return what is against docs/internals/design.md: a fifth size of text, a number to the left and the like."""
+    found: list[str] = page.run(DESIGN.read_text("utf-8"))
+    return found
 
 
 def hostile_texts(count: int = 1_000) -> list[str]:

@@ -1,14 +1,17 @@
 """Pictures of the pages for docs/images: `python tests/screenshots.py [--home HOME]`, by `make screenshots`.
 
-Every page by day and by night, wide and narrow, over the demo log; without a home one is made, which takes minutes.
-With --all, pages with errors, long words and Japanese are among them, for looking: Japanese needs a font, of which
-Debian's fonts-vlgothic is a small one.
+The pictures that the documentation shows, over the demo log, and each component of the gallery; without a home one is
+made, which takes minutes. With --all, every page by day and by night, wide and narrow, for looking, pages with errors,
+long words and Japanese among them: Japanese needs a font, of which Debian's fonts-vlgothic is a small one.
 """
 
 from __future__ import annotations
 
 import argparse
+import base64
 import io
+import itertools
+import re
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -18,6 +21,7 @@ from typing import Any, Final
 
 import numpy as np
 from browser import Page, opened
+from gallery import served_gallery
 from page_tests import choose_files
 from PIL import Image
 from servers import Served, served
@@ -26,6 +30,7 @@ from refaug.cli.main import main as refaug
 from refaug.tables.reports.plotting import with_palette
 
 IMAGES: Final = Path(__file__).resolve().parents[1] / "docs" / "images"
+COMPONENT_WIDTH: Final = 860
 WIDTHS: Final = {"wide": 1_280, "narrow": 380}
 LONGEST: Final = {"wide": 1_100, "narrow": 1_600}  # pixels of a picture: a page may be longer
 SCHEMES: Final = ("light", "dark")
@@ -306,21 +311,6 @@ PAGES: Final = {
     "long": ("/", show_long),
     "japanese": ("/", show_japanese),
 }
-KEPT: Final = (
-    "take",
-    "study",
-    "playground",
-    "evaluate",
-    "evaluation",
-    "reply",
-    "agreement",
-    "service",
-    "keys",
-    "palette",
-    "shortcuts",
-)
-# The kept ones are in the repository; the others are for looking.
-WITH_ERRORS: Final = frozenset({"error", "refused", "unreadable", "lost"})  # their console says so, too
 IN_SIGHT: Final = (
     "job",
     "api",
@@ -338,30 +328,62 @@ def small(picture: bytes, longest: int) -> bytes:
     return with_palette(np.asarray(image))
 
 
-def take_pictures(home: Path, to: Path, names: tuple[str, ...]) -> None:
-    """Write the pictures of these pages."""
-    to.mkdir(parents=True, exist_ok=True)
+def shown_pictures() -> set[str]:
+    """Return the names of the pictures that pages of the documentation show."""
+    root = IMAGES.parents[1]
+    texts = [page.read_text("utf-8") for page in (*root.glob("docs/**/*.md"), *root.glob("*.md"))]
+    return {name for text in texts for name in re.findall(r"images/([\w-]+)\.png", text)}
+
+
+def take_pictures(home: Path, to: Path, chosen: set[str] | None) -> None:
+    """Write pictures of the pages: those with these names, `PAGE-SCHEME-WIDTH`, or all."""
     with served(home) as server, tempfile.TemporaryDirectory() as folder:
         add_work(server)
         add_evaluations(server)
         add_study(server)
         address = str(server.client.base_url).rstrip("/")
         with opened(f"{address}/healthz", Path(folder)) as page:
-            for name in names:
-                path, show = PAGES[name]
-                for width in WIDTHS:
-                    for scheme in SCHEMES:
-                        with looked(page, width, scheme):
-                            set_network(page, is_there=True)
-                            page.go(f"{address}/healthz")
-                            page.run("sessionStorage.clear()")
-                            page.go(f"{address}{path}")
-                            show(page)
-                            if name not in IN_SIGHT:
-                                page.run("window.scrollTo(0, 0)")
-                            picture = page.picture(whole=name not in IN_SIGHT)
-                            (to / f"{name}-{scheme}-{width}.png").write_bytes(small(picture, LONGEST[width]))
-            assert page.said == [] or not WITH_ERRORS.isdisjoint(names), page.said
+            for name, scheme, width in itertools.product(PAGES, SCHEMES, WIDTHS):
+                if chosen is None or f"{name}-{scheme}-{width}" in chosen:
+                    take_picture(page, address, to, name, scheme=scheme, width=width)
+            assert page.said == [] or chosen is None, page.said
+
+
+def take_picture(page: Page, address: str, to: Path, name: str, *, scheme: str, width: str) -> None:
+    """Write a picture of a page."""
+    path, show = PAGES[name]
+    with looked(page, width, scheme):
+        set_network(page, is_there=True)
+        page.go(f"{address}/healthz")
+        page.run("sessionStorage.clear()")
+        page.go(f"{address}{path}")
+        show(page)
+        if name not in IN_SIGHT:
+            page.run("window.scrollTo(0, 0)")
+        picture = page.picture(whole=name not in IN_SIGHT)
+        (to / f"{name}-{scheme}-{width}.png").write_bytes(small(picture, LONGEST[width]))
+
+
+_SECTIONS: Final = """[...document.querySelectorAll("[data-component]")].map((section) => {
+  const box = section.getBoundingClientRect();
+  return {name: section.dataset.component, x: box.x, y: box.y + scrollY, width: box.width, height: box.height};
+})"""
+
+
+def take_components(to: Path) -> None:
+    """Write a picture of each component of the gallery."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        served_gallery(Path(folder) / "files") as address,
+        opened(address, Path(folder)) as page,
+    ):
+        page.look(COMPONENT_WIDTH, 900)
+        page.until("document.body.dataset.ready && !document.querySelector('.drawing:empty')")
+        for section in page.run(_SECTIONS):
+            name = section.pop("name")
+            shown = {"clip": {**section, "scale": 1}, "captureBeyondViewport": True}
+            shot = page.tell("Page.captureScreenshot", format="png", **shown)
+            (to / f"design-{name}.png").write_bytes(small(base64.b64decode(shot["data"]), 2_000))
 
 
 def main(arguments: list[str]) -> int:
@@ -369,13 +391,20 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--home", type=Path, help="a home with the demo log, an index and a rater")
     parser.add_argument("--to", type=Path, default=IMAGES)
-    parser.add_argument("--all", action="store_true", help="also pages with errors and long texts")
+    parser.add_argument(
+        "--all", action="store_true", help="every page in all sizes and schemes, with errors and long texts"
+    )
+    parser.add_argument("--components", action="store_true", help="the gallery alone")
     chosen: Any = parser.parse_args(arguments)
+    chosen.to.mkdir(parents=True, exist_ok=True)
+    take_components(chosen.to)
+    if chosen.components:
+        return 0
     with tempfile.TemporaryDirectory() as folder:
         home = chosen.home or Path(folder) / "home"
         if chosen.home is None:
             make_home(home)
-        take_pictures(home, chosen.to, tuple(PAGES) if chosen.all else KEPT)
+        take_pictures(home, chosen.to, None if chosen.all else shown_pictures())
     return 0
 
 

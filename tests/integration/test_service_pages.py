@@ -14,6 +14,7 @@ from page_tests import (
     accessibility_faults,
     asking_for_keys,
     browsing,
+    design_faults,
     overflow,
     press,
     press_enter,
@@ -279,6 +280,7 @@ def test_nothing_is_inaccessible_or_too_wide(browsed: Browsed, page: Any, path: 
         page.until("document.querySelector('main table, main .empty')")
         assert accessibility_faults(page) == []
         assert overflow(page) == []
+        assert design_faults(page) == []
     finally:
         page.look(1_280)
 
@@ -314,7 +316,7 @@ def test_keys_say_what_they_may_and_an_admin_makes_and_revokes(browsed: Browsed,
         assert tokens["score"] not in page.run("location.href + document.cookie + JSON.stringify({...localStorage})")
 
         second = page.other_tab(f"{keyed.address}/keys")  # another tab has no key
-        second.until("document.querySelector('#own').innerText.includes('this tab has none')")
+        second.until("document.querySelector('#own').innerText.includes('needs a key')")
         enter(second, tokens["admin"])
         second.until("document.querySelector('#keys table')")
         second.type("#key-name", "trainer-7")

@@ -1,7 +1,7 @@
 /** What every page has: the line of what is served, the key of the tab, the scheme, and one shape for problems. */
 
 import { Problem, get, key, listAll, onConnection, untilAnswered } from "./api.js";
-import { keepAgesRight, moment } from "./components/states.js";
+import { emptyState, keepAgesRight, moment } from "./components/states.js";
 import { watchTables } from "./components/tables.js";
 import { byId, element, fill, userText } from "./dom.js";
 import { setUpShortcuts } from "./shortcuts.js";
@@ -10,11 +10,9 @@ export { dueMoment, moment } from "./components/states.js";
 
 // ── problems ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-/** Return what a page shows to who has no key, or one that does not allow this: an invitation, for nothing is broken. */
-const keyBox = (document) => element("div", { class: "empty empty-state", dataset: { code: document.code } },
-  element("p", { class: "empty-title" }, document.code === "no_key" ? "This part needs a key" : "This key does not allow it"),
-  element("p", {}, userText(document.code === "no_key" ? "Enter the key that an operator gave you: it stays in this tab." : document.detail)),
-  element("button", { type: "button", onclick: openKeyDialog }, "Enter a key"));
+/** Return what a page shows to a reader without a key, or with one that allows too little: an invitation, for nothing is broken. */
+export const keyInvitation = (sentence = "Enter the key that an operator gave you: it stays in this tab.", title = "This part needs a key") =>
+  emptyState(title, userText(sentence), { label: "Enter a key", act: openKeyDialog });
 
 /** Return a problem document as an element: what happened, what would help, and each place that is wrong. */
 export function problemBox(error) {
@@ -23,7 +21,8 @@ export function problemBox(error) {
       element("p", {}, "Load it again; if that does not help, tell the operator of this server."));
   }
   const { document } = error;
-  if (document.code === "no_key" || document.code === "not_allowed") return keyBox(document);
+  if (document.code === "no_key") return keyInvitation();
+  if (document.code === "not_allowed") return keyInvitation(document.detail, "This key does not allow it");
   const places = (document.errors ?? []).map((fault) =>
     element("li", {}, element("code", {}, fault.field), " ", userText(fault.message)));
   return element("div", { class: "notice bad", dataset: { code: document.code } },
@@ -44,7 +43,8 @@ export const empty = (...content) => element("div", { class: "empty" }, ...conte
 
 // ── key ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-function openKeyDialog() {
+/** Let the reader enter a key. */
+export function openKeyDialog() {
   byId("key-input").value = "";
   fill(byId("key-problem"));
   byId("key-state").textContent = key.get() ? `In use: ${key.get().slice(0, 19)}…` : "";

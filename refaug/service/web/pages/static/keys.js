@@ -1,9 +1,11 @@
 /** Keys: what the key of this tab allows, and for an admin all keys, new ones, and revoking. */
 
 import { listAll, post, remove } from "./api.js";
+import { badge, emptyState, moment } from "./components/states.js";
+import { table } from "./components/tables.js";
 import { byId, element, fill, printable, userText } from "./dom.js";
 import { count } from "./format.js";
-import { allows, copyText, empty, moment, ownKey, showProblem, start } from "./frame.js";
+import { allows, copyText, keyInvitation, ownKey, showProblem, start } from "./frame.js";
 
 const SCOPES = [...document.querySelectorAll("#new-key [name=scope]")].map((box) => ({ name: box.value, allowed: box.dataset.allowed }));
 let isRequired = false;
@@ -12,7 +14,7 @@ function showOwn(own) {
   const place = byId("own");
   place.removeAttribute("aria-busy");
   if (own === null) {
-    fill(place, empty(element("p", {}, "This service asks for a key, and this tab has none. Press “Key” above and enter yours; an operator makes one by ", element("code", {}, "refaug admin keys create"), ".")));
+    fill(place, keyInvitation());
     return;
   }
   const limits = [own.rate_per_s !== null && `${own.rate_per_s} requests a second`, own.quota_per_day !== null && `${count(own.quota_per_day)} requests a day`].filter(Boolean);
@@ -27,20 +29,17 @@ function showOwn(own) {
 
 async function showKeys() {
   const keys = await listAll("/v1/keys", "keys");
-  fill(byId("keys"), keys.length ? element("div", { class: "scroll" }, element("table", { class: "stacked" },
-    element("thead", {}, element("tr", {}, ["Name", "Allows", "Limits", "Made", "Ends", ""].map((name) => element("th", { scope: "col" }, name || element("span", { class: "visually-hidden" }, "Acts"))))),
-    element("tbody", {}, keys.map(keyRow)))) : empty(element("p", {}, isRequired ? "There is no key yet. The form below makes one." : "There is no key.")));
+  fill(byId("keys"), keys.length ? table(["Name", "Allows", { name: "Limits", isMinor: true }, "Made", "Ends", ""], keys.map(keyRow))
+    : isRequired ? emptyState("No key yet", "Each person and each program gets one of its own.", { label: "Make a key", act: () => byId("key-name").focus() })
+      : emptyState("No key yet", "This service asks for none: everybody who reaches it may do everything."));
 }
 
 function keyRow(row) {
   const limits = [row.rate_per_s !== null && `${row.rate_per_s}/s`, row.quota_per_day !== null && `${count(row.quota_per_day)}/day`].filter(Boolean).join(", ") || "none";
   const isOver = row.revoked !== null || (row.expires !== null && new Date(row.expires) < new Date());
-  const cell = (name, ...content) => element("td", { dataset: { name } }, ...content);
-  return element("tr", {},
-    element("th", { scope: "row" }, userText(row.name), " ", element("span", { class: "faint mono" }, row.id)),
-    cell("Allows", row.scopes.join(", ")), cell("Limits", limits), cell("Made", moment(row.created)),
-    cell("Ends", row.revoked ? element("span", { class: "bad" }, "revoked ", moment(row.revoked)) : row.expires ? moment(row.expires) : "never"),
-    element("td", { class: "actions" }, !isOver && isRequired && revokeButton(row)));
+  return [[userText(row.name), " ", element("span", { class: "faint mono" }, row.id)], row.scopes.join(", "), limits, moment(row.created),
+    row.revoked ? [badge("revoked", "bad"), " ", moment(row.revoked)] : row.expires ? moment(row.expires) : "never",
+    !isOver && isRequired && revokeButton(row)];
 }
 
 function revokeButton(row) {

@@ -2,20 +2,23 @@
 
 import { element, fill } from "../dom.js";
 
-const addressed = () => new URLSearchParams(location.hash.slice(1)).get("tab");
-
-function keepInAddress(name, isFirst) {
-  const parts = new URLSearchParams(location.hash.slice(1));
-  if (isFirst) parts.delete("tab");
-  else parts.set("tab", name);
-  history.replaceState(null, "", `#${parts}`); // no event: nothing but the tab has changed
-}
+/** The fragment of the address with `tab=NAME` in it; the first part needs no name. */
+const inFragment = {
+  read: () => new URLSearchParams(location.hash.slice(1)).get("tab"),
+  keep: (name, isFirst) => {
+    const parts = new URLSearchParams(location.hash.slice(1));
+    if (isFirst) parts.delete("tab");
+    else parts.set("tab", name);
+    history.replaceState(null, "", `#${parts}`); // no event: nothing but the tab has changed
+  },
+};
 
 /**
  * Return tabs as an element; `parts` are `{name, title, draw, count}`. `draw(panel)` fills a part when it is shown for the
- * first time, and `node.show(name)` shows one; `node.redraw(name)` draws a part anew, at once if it is in sight.
+ * first time, and `node.show(name)` shows one; `node.redraw(name)` draws a part anew, at once if it is in sight. A page
+ * with addresses of its own passes `address`: `read()` returns the name of a part or null, `keep(name, isFirst)` writes it.
  */
-export function tabs(label, parts) {
+export function tabs(label, parts, address = inFragment) {
   const drawn = new Set();
   const buttons = parts.map((part) => element("button", { type: "button", role: "tab", id: `tab-${part.name}`, "aria-controls": `panel-${part.name}`, onclick: () => show(part.name) },
     part.title, typeof part.count === "number" && element("span", { class: "count faint" }, part.count)));
@@ -39,7 +42,7 @@ export function tabs(label, parts) {
       panels[place].hidden = place !== at;
     });
     buttons[at].scrollIntoView({ block: "nearest", inline: "nearest" });
-    if (isKept) keepInAddress(current, at === 0);
+    if (isKept) address.keep(current, at === 0);
     draw(at);
   }
 
@@ -58,9 +61,9 @@ export function tabs(label, parts) {
 
   const follow = () => {
     if (!list.isConnected) removeEventListener("hashchange", follow);
-    else if ((addressed() ?? parts[0].name) !== current) show(addressed(), { isKept: false });
+    else if ((address.read() ?? parts[0].name) !== current) show(address.read(), { isKept: false });
   };
-  show(addressed() ?? parts[0].name, { isKept: false });
+  show(address.read() ?? parts[0].name, { isKept: false });
   addEventListener("hashchange", follow);
   return Object.assign(element("div", { class: "tabs" }, list, panels), { show, redraw });
 }
