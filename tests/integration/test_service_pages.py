@@ -316,7 +316,7 @@ def test_keys_say_what_they_may_and_an_admin_makes_and_revokes(browsed: Browsed,
         assert tokens["score"] not in page.run("location.href + document.cookie + JSON.stringify({...localStorage})")
 
         second = page.other_tab(f"{keyed.address}/keys")  # another tab has no key
-        second.until("document.querySelector('#own').innerText.includes('needs a key')")
+        second.until("document.querySelector('#own').innerText.includes('asks for a key')")
         enter(second, tokens["admin"])
         second.until("document.querySelector('#keys table')")
         second.type("#key-name", "trainer-7")

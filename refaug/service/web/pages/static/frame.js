@@ -11,7 +11,7 @@ export { dueMoment, moment } from "./components/states.js";
 // ── problems ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 /** Return what a page shows to a reader without a key, or with one that allows too little: an invitation, for nothing is broken. */
-export const keyInvitation = (sentence = "Enter the key that an operator gave you: it stays in this tab.", title = "This part needs a key") =>
+export const keyInvitation = (sentence = "This service asks for a key. Enter the one that its operator gave you: it stays in this tab.", title = "This part needs a key") =>
   emptyState(title, userText(sentence), { label: "Enter a key", act: openKeyDialog });
 
 /** Return a problem document as an element: what happened, what would help, and each place that is wrong. */
