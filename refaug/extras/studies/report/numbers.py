@@ -32,6 +32,7 @@ from refaug.extras.studies.figures.disagreements import (
     rating_agreement,
 )
 from refaug.extras.studies.figures.means import mean_rows, rating_means, standardised
+from refaug.extras.studies.figures.mixed_model import mixed_model, model_cost
 from refaug.extras.studies.questions import (
     ATTENTION,
     AskedQuestion,
@@ -184,8 +185,9 @@ _OF_DRAW: Final = 0.25  # … and of each draw that it takes part in
 def report_cost(tasks: Iterable[StudyTask], protocol: Mapping[str, Any], draws: int) -> float:
     """Return an upper bound of the units of `study_report`: each answer takes part in each draw of each analysis."""
     counted = main_tasks(tasks)
-    answers = len(counted) * (len(protocol_questions(protocol, counted)) + 1)  # and the mean of all
-    return _ANALYSES * answers * (_OF_ANSWER + _OF_DRAW * draws) + agreement_cost(counted, protocol) * _ANALYSES
+    questions = len(protocol_questions(protocol, counted)) + 1  # and the mean of all
+    of_question = len(counted) * (_OF_ANSWER + _OF_DRAW * draws) + model_cost(counted)
+    return _ANALYSES * (questions * of_question + agreement_cost(counted, protocol))
 
 
 def study_report(
@@ -211,8 +213,8 @@ def study_report(
     decisions = decision_counts(used, questions)
     if decisions["decisions"]:
         groups["decided"] = decided_tasks(groups["kept"], questions)
-    factors = protocol_factors(protocol)
-    analyses = {name: _analysis(group, questions, factors, settings, check) for name, group in groups.items()}
+    factors, openings = protocol_factors(protocol), tuple((protocol or {}).get("openings") or ())
+    analyses = {name: _analysis(group, questions, factors, openings, settings, check) for name, group in groups.items()}
     if "decided" in analyses:
         analyses["decided"]["agreement"] = []  # one decision for all who disagreed is no agreement
     return {
@@ -291,6 +293,7 @@ def _analysis(
     group: Sequence[StudyTask],
     questions: Sequence[AskedQuestion],
     factors: Mapping[str, Mapping[str, str]],
+    openings: Sequence[str],
     settings: StudyAnalysis,
     check: Callable[[], None],
 ) -> dict[str, object]:
@@ -303,7 +306,7 @@ def _analysis(
     return {
         "participants": len({task.participant for task in group}),
         "tasks": len(counted),
-        "ratings": _by_question(ratings, lambda rows: _ratings_json(rows, factors, settings), check),
+        "ratings": _by_question(ratings, lambda rows: _ratings_json(rows, factors, openings, settings), check),
         "choices": _by_question(choices, lambda rows: _choices_json(rows, settings), check),
         "agreement": [
             *(
@@ -344,7 +347,10 @@ def _with_mean_of_all(rows: list[RatingRow], questions: Sequence[AskedQuestion])
 
 
 def _ratings_json(
-    rows: Sequence[RatingRow], factors: Mapping[str, Mapping[str, str]], settings: StudyAnalysis
+    rows: Sequence[RatingRow],
+    factors: Mapping[str, Mapping[str, str]],
+    openings: Sequence[str],
+    settings: StudyAnalysis,
 ) -> dict[str, object]:
     means = partial(
         rating_means, draws=settings.draws, seed=settings.seed, level=settings.level, clustered=settings.clustered
@@ -361,6 +367,7 @@ def _ratings_json(
     return {
         "means": [asdict(figure) for figure in figures.means],
         "differences": [asdict(difference) for difference in figures.differences],
+        "model": asdict(mixed_model(rows, level=settings.level, openings=openings)),
         "z": z,
         "factors": [asdict(test) for test in factor_tests(rows, factors, draws=settings.draws, seed=settings.seed)],
     }

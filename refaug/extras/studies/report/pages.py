@@ -194,6 +194,8 @@ def _rating_tables(question: str, ratings: Json) -> Iterator[Table]:
                 for entry in ratings["differences"]
             ],
         )
+    if model := ratings.get("model"):  # reports that were made before have none
+        yield _model_table(question, model)
     for least, z in ratings["z"].items():
         if z["means"]:
             yield Table(
@@ -216,6 +218,35 @@ def _rating_tables(question: str, ratings: Json) -> Iterator[Table]:
                 for test in ratings["factors"]
             ],
         )
+
+
+def _model_table(question: str, model: Json) -> Table:
+    """Return the table of a mixed model: means, differences, and whose levels the ratings vary by."""
+    means = [(row["bot"], row["mean"], row) for row in model["means"]]
+    gaps = [(f"{row['first']} − {row['second']}", row["difference"], row) for row in model["differences"]]
+    shares = "; ".join(f"{row['of']} {row['variance']:.3f} ({row['share']:.0%})" for row in model["variances"])
+    notes = [
+        f"Variances: {shares}.",
+        "Random intercepts by restricted maximum likelihood; Wald intervals and tests by t with Satterthwaite's "
+        "degrees of freedom. The numbers of the scale count as equally spaced.",
+    ]
+    return Table(
+        title=f"{question}: model",
+        columns=("bots", "estimate", "SE", "df", "interval", "p", "p (Holm)"),
+        rows=[
+            (
+                name,
+                _number(estimate),
+                _number(row["se"]),
+                f"{row['df']:.1f}",
+                _range(row["low"], row["high"]),
+                _p(row.get("p")),
+                _p(row.get("p_holm")),
+            )
+            for name, estimate, row in [*means, *gaps]
+        ],
+        notes=notes if model["why"] is None else [f"No model: {model['why']}."],
+    )
 
 
 def _mean_row(figure: Json) -> tuple[str, ...]:
