@@ -200,6 +200,7 @@ def answers(client: TestClient, *, keeps_all: bool = False) -> Mapping[str, Aske
     ask("delete_schedule", "DELETE", "/v1/schedules/nightly")
     ask("put_bot", "PUT", "/v1/bots/fixed", of("put_bot"))
     ask("list_bots", "GET", "/v1/bots")
+    ask("list_bot_use", "GET", "/v1/bot-use")
     ask("get_bot", "GET", "/v1/bots/fixed")
     ask("reply_to_dialogues", "POST", "/v1/bots/fixed/replies", of("reply_to_dialogues"))
     _ask_of_studies(recorder)

@@ -300,6 +300,7 @@ PAGES: Final = {
     "agreement": ("/evaluate", show_agreement),
     "service": ("/service", show_service),
     "job": ("/service", show_job),
+    "bots": ("/bots", lambda page: page.until("document.querySelector('#bot-table')")),
     "keys": ("/keys", lambda page: page.until("!document.querySelector('[aria-busy]')")),
     "api": ("/docs#/scoring/score", show_api),
     "palette": ("/service", show_palette),

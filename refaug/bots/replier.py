@@ -15,7 +15,7 @@ from typing import Final, Protocol, Self, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from refaug.core.records import Item
+from refaug.core.records import Item, Reference
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +51,7 @@ class BotReply:
     answer_tokens: int | None = None
     is_stored: bool = False  # whether it was answered before, and not asked again
     ms: float | None = field(default=None, compare=False)
+    retrieved: tuple[Reference, ...] = field(default=(), compare=False)
 
 
 class Replier(Protocol):

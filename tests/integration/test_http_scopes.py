@@ -73,6 +73,7 @@ ROUTES: list[tuple[Scope, str, str, Any]] = [
     (Scope.SCORE, "POST", "/v1/verifications", {"scores": {}, "items": [{}]}),
     (Scope.SCORE, "POST", "/v1/ratings", {"pairs": [{}]}),
     (Scope.READ, "GET", "/v1/bots", None),
+    (Scope.READ, "GET", "/v1/bot-use", None),
     (Scope.READ, "GET", "/v1/bots/mine", None),
     (Scope.ADMIN, "PUT", "/v1/bots/mine", {"specification": {"kind": "replay", "replies": ["a"]}}),
     (Scope.SCORE, "POST", "/v1/bots/mine/replies", {"dialogues": [{"turns": ["a"]}]}),
@@ -116,9 +117,9 @@ READING = {
     (method, path): Scope.STUDY_READ for scope, method, path, _ in ROUTES if scope is Scope.STUDY and method == "GET"
 }
 READING["POST", "/v1/studies/power"] = Scope.STUDY_READ
-OTHER_SCOPES = {("GET", "/v1/bots"): Scope.STUDY, ("GET", "/v1/bots/mine"): Scope.STUDY} | READING  # beside the table
+OTHER_SCOPES = {("GET", f"/v1/{path}"): Scope.STUDY for path in ("bots", "bot-use", "bots/mine")} | READING  # beside
 ANY_KEY = {"/v1/key"}
-PAGES = {"/", "/evaluate", "/studies", "/service", "/keys", "/docs", "/take", "/pages/{digest}/{name}"}
+PAGES = {"/", "/evaluate", "/bots", "/studies", "/service", "/keys", "/docs", "/take", "/pages/{digest}/{name}"}
 # A session that an invitation opens stands for a key; test_take_part.py asks these without one.
 TAKE = {f"/v1/take/{name}" for name in ("session", "state", "consent", "training", "undo", "withdraw", "export")} | {
     f"/v1/take/tasks/{name}"

@@ -431,7 +431,7 @@ def test_a_key_with_one_scope_sees_what_it_may_on_every_page(browsed: Browsed, t
         page.run("document.querySelector('#key-form button[value=use]').click()")
         wait_until_quiet(page)
         page.said.clear()
-        for path in ("/service", "/evaluate", "/keys", "/"):
+        for path in ("/service", "/evaluate", "/bots", "/keys", "/"):
             page.go(f"{keyed.address}{path}")
             wait_until_quiet(page)
             page.until("document.querySelector('main').innerText.length > 100")

@@ -270,7 +270,7 @@ def test_the_page_goes_on_after_a_restart_while_a_job_is_watched(browsed: Browse
     page.said[:] = [one for one in page.said if "Failed to load resource" not in one]
 
 
-@pytest.mark.parametrize("path", ["/service", "/keys"])
+@pytest.mark.parametrize("path", ["/service", "/keys", "/bots"])
 @pytest.mark.parametrize(("width", "scheme"), SIZES)
 def test_nothing_is_inaccessible_or_too_wide(browsed: Browsed, page: Any, path: str, width: int, scheme: str) -> None:
     page.look(width, scheme=scheme)

@@ -112,6 +112,47 @@ def test_a_model_behind_an_endpoint_replies_and_its_faults_are_counted(client: T
         assert len(fake.received) == count
 
 
+def use_of(client: TestClient, name: str) -> dict[str, Any]:
+    return next(use for use in client.get("/v1/bot-use").json()["bots"] if use["name"] == name)
+
+
+def test_what_a_bot_was_asked_and_what_it_cost_is_counted(client: TestClient) -> None:
+    with endpoint(answer_of) as fake:
+        price = {"input": 1_000.0, "output": 10_000.0, "currency": "EUR"}
+        specification = {"kind": "openai", "url": fake.url, "model": "priced", "tries": 1, "price": price}
+        put(client, "priced", specification)
+        assert use_of(client, "priced")["used"] is None
+        before = client.get("/v1/bot-use").json()["tokens_today"]
+        replies(client, "priced", ["one"], ["fail"])
+        replies(client, "priced", ["one"])
+    use = use_of(client, "priced")
+    assert (use["requests"], use["unanswered"], use["failures"], use["stored"]) == (3, 1, 1, 1)
+    assert (use["prompt_tokens"], use["answer_tokens"], use["money"], use["currency"]) == (90, 7, 0.16, "EUR")
+    assert (use["failure"]["problem"], use["failure"]["detail"]) == ("server", "status 500")
+    assert use["replied"] > use["failure"]["at"]
+    assert [(day["requests"], day["failures"]) for day in use["days"]] == [(3, 1)]
+    today = client.get("/v1/bot-use").json()
+    assert (today["tokens_today"] - before >= 97, today["tokens_a_day"]) == (True, 1_000_000)
+
+
+def test_a_bot_whose_key_is_not_set_is_known_to_fail(client: TestClient) -> None:
+    put(client, "keyless", {"kind": "http", "url": "http://127.0.0.1:1/", "key_env": "BOT_NEVER_SET"})
+    assert replies(client, "keyless", ["Hi!"]).status_code == 422
+    failure = use_of(client, "keyless")["failure"]
+    assert (failure["problem"], "BOT_NEVER_SET is not set" in failure["detail"]) == ("bad_input", True)
+
+
+def test_a_retrieval_bot_shows_what_it_chose_from(client: TestClient) -> None:
+    put(client, "near", {"kind": "retrieval", "index": "chat", "mode": "bm25-utterance"})
+    (plain,) = replies(client, "near", ["Where do you buy tea?"]).json()["replies"]
+    (shown,) = replies(client, "near", ["Where do you buy tea?"], retrieved=True).json()["replies"]
+    assert "retrieved" not in plain
+    assert shown["retrieved"][0]["text"] == shown["reply"] == plain["reply"]
+    assert len(shown["retrieved"]) > 1
+    assert {*shown["retrieved"][0]} == {"text", "utterance", "similarity", "log"}
+    assert shown["retrieved"][0]["similarity"] > 0
+
+
 def test_an_answer_that_does_not_come_ends_with_the_time_of_the_request(client: TestClient) -> None:
     with endpoint(lambda _: Sent(hangs=True)) as fake:
         put(client, "mute", {"kind": "http", "url": fake.url})

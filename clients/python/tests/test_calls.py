@@ -33,7 +33,7 @@ from refaug_client._api.models.evaluations import (
 )
 from refaug_client._api.models.jobs import Job, Schedule
 from refaug_client._api.models.references import Ratings, ReferencedItem, References
-from refaug_client._api.models.replies import BotReplies, DialogueReplies, HybridScores, PutBot, StoredBot
+from refaug_client._api.models.replies import BotReplies, BotUses, DialogueReplies, HybridScores, PutBot, StoredBot
 from refaug_client._api.models.scores import MetricInfo, Scores, Verification
 from refaug_client._api.models.server import AuditEntry, Health, Key, NewKey, OwnKey, ProblemCode, Ready
 from refaug_client._api.models.sets import FrozenSet, ListedSet, ReferenceSet, Withdrawal
@@ -248,11 +248,12 @@ ROUTES: dict[str, tuple[Call[Any], Any]] = {
     ),
     "DELETE /v1/schedules/{name}": (Schedules.delete.call("night"), {}),
     "GET /v1/bots": (Bots.list.call(**PAGED), {"bots": StoredBot}),
+    "GET /v1/bot-use": (Bots.use.call(), BotUses),
     "GET /v1/bots/{name}": (Bots.get.call("mine"), StoredBot),
     "PUT /v1/bots/{name}": (Bots.put.call("mine", {"kind": "replay"}, expected_sha256="0" * 64), PutBot),
     "DELETE /v1/bots/{name}": (Bots.delete.call("mine"), {}),
     "POST /v1/bots/{name}/replies": (
-        Bots.reply.call("mine", [["a"]], seed=7, sha256="0" * 64),
+        Bots.reply.call("mine", [["a"]], seed=7, sha256="0" * 64, retrieved=True),
         DialogueReplies,
     ),
     "POST /v1/hybrids/{name}/scores": (

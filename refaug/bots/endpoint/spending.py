@@ -187,6 +187,17 @@ class DailyTokens:
         named = {"day": self._day(), "tokens": tokens}
         self._changed("update days set tokens = max(0, tokens - :tokens) where day = :day", named)
 
+    def today(self) -> int:
+        """Return the tokens of today so far, with those that are reserved."""
+        if not self._path.exists():
+            return 0
+        try:
+            with closing(self._connected()) as connection:
+                row = connection.execute("select tokens from days where day = ?", (self._day(),)).fetchone()
+        except sqlite3.Error as error:
+            raise NoAccess(f"{self._path}: {error}", remedy="give this user the right to it, and room") from error
+        return 0 if row is None else int(row[0])
+
     def _changed(self, statement: str, named: Mapping[str, object]) -> int:
         try:
             with closing(self._connected()) as connection:

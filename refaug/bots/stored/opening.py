@@ -108,6 +108,7 @@ class ReplayBot(Replier):
 # ── Stored bots that reply on this machine: from an index, where they do not repeat themselves, and from a network ────
 
 OWN_TURNS: Final = 3  # earlier replies that are not given again
+SHOWN_CANDIDATES: Final = 5  # that a reply comes with
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -151,14 +152,15 @@ class ConversingRetrievalBot(Replier):
         turns = request.item.turns
         replies = turns[-2::-2][::-1] if request.own is None else request.own
         own = {normalise(reply) for reply in replies[-OWN_TURNS:]}
-        usable = [candidate for candidate in candidates if normalise(candidate.text) not in own]
-        usable = usable[: self.inner.search.k]
+        fresh = [candidate for candidate in candidates if normalise(candidate.text) not in own]
+        usable = fresh[: self.inner.search.k]
         if not usable:
             return BotReply(text=None, problem=note or NOTHING_RETRIEVED)
-        if self.temperature is None:
-            return BotReply(text=usable[0].text)
-        similarities = [candidate.similarity or 0.0 for candidate in usable]
-        return BotReply(text=usable[draw_by_similarity(similarities, self.temperature, request.seed, list(turns))].text)
+        place = 0
+        if self.temperature is not None:
+            similarities = [candidate.similarity or 0.0 for candidate in usable]
+            place = draw_by_similarity(similarities, self.temperature, request.seed, list(turns))
+        return BotReply(text=usable[place].text, retrieved=tuple(fresh[:SHOWN_CANDIDATES]))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -8,7 +8,8 @@ from typing import Final
 from refaug.bots.endpoint.addresses import THIS_MACHINE, AddressPolicy
 from refaug.bots.endpoint.client import ClientSettings
 from refaug.bots.endpoint.judge_files import answers_path, spending_path
-from refaug.bots.endpoint.spending import DailyTokens
+from refaug.bots.endpoint.spending import DailyTokens, Spending
+from refaug.bots.replier import Replier, WrappedBot
 from refaug.bots.stored import endpoint_bot
 from refaug.bots.stored.specification import StoredBot
 from refaug.core.home import Settings
@@ -79,6 +80,18 @@ def server_access(
         client=ClientSettings(policy=bot_policy(serve.bot_hosts, is_server=True)),
         answers=answers_path(home) if stores_answers else None,
         resting=_RESTING,
-        days=DailyTokens(spending_path(home).with_name("bot-spending.db"), serve.bot_tokens),
+        days=bot_days(home, serve),
         on_tick=on_tick,
     )
+
+
+def bot_days(home: Settings, serve: ServeSettings) -> DailyTokens:
+    """Return what counts the tokens that bots behind an address cost a server each day."""
+    return DailyTokens(spending_path(home).with_name("bot-spending.db"), serve.bot_tokens)
+
+
+def spending_of(replier: Replier) -> Spending | None:
+    """Return what counts the tokens of an opened bot; None for one that has no endpoint."""
+    while isinstance(replier, WrappedBot):
+        replier = replier.inner
+    return replier.spending if isinstance(replier, endpoint_bot.EndpointBot) else None

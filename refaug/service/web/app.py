@@ -35,6 +35,7 @@ from refaug.scoring.settings import ScoreSettings
 from refaug.service import prometheus_figures
 from refaug.service.audit import AuditLog
 from refaug.service.bots.bot_store import BotStore
+from refaug.service.bots.bot_use import BotUseStore
 from refaug.service.database.database import Database
 from refaug.service.database.stored_answers import IdempotencyStore
 from refaug.service.evaluations.evaluation_store import EvaluationStore, HeldViews
@@ -203,6 +204,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         state.audit = AuditLog(state.database)
         stack.push_async_callback(run_in_threadpool, state.audit.close)
         state.bots = BotStore(state.database, state.home)
+        state.bot_use = BotUseStore.of(home)
         state.bases = BaselineCache(places_of(home).indexes)
         limits = judge_limits(serve)
         state.models = ModelRegistry(home, state.threads, allows_paths=False, judge_limits=limits)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from refaug.scoring.metric_setup.model_registry import ModelRegistry
     from refaug.service.audit import AuditLog
     from refaug.service.bots.bot_store import BotStore
+    from refaug.service.bots.bot_use import BotUseStore
     from refaug.service.database.database import Database
     from refaug.service.database.stored_answers import IdempotencyStore
     from refaug.service.evaluations.evaluation_store import EvaluationStore, HeldViews
@@ -60,6 +61,7 @@ class ServiceState:
     processes: LiveProcesses = field(init=False)
     inbox: Inbox = field(init=False)
     bots: BotStore = field(init=False)
+    bot_use: BotUseStore = field(init=False)
     uploads: UploadStore = field(init=False)
     evaluations: EvaluationStore = field(init=False)
     score_views: HeldViews = field(init=False)

@@ -132,7 +132,7 @@ def test_secrets_and_texts_reach_no_log_and_no_figure(service: tuple[Served, str
 
 def test_a_page_of_another_site_reads_and_does_nothing(service: tuple[Served, str]) -> None:
     server, root = service
-    pages = ("/", "/playground", "/evaluate", "/studies", "/keys", "/docs", "/take")
+    pages = ("/", "/playground", "/evaluate", "/studies", "/bots", "/keys", "/docs", "/take")
     methods = ("GET", "HEAD", "OPTIONS", "POST")
     origin = {"Origin": "https://elsewhere.example", "Access-Control-Request-Method": "POST"}
     for path in (*pages, "/v1/scores", "/v1/jobs", "/openapi.json", "/metrics"):

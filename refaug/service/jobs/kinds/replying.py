@@ -17,8 +17,9 @@ from refaug.operations.replies import ReplyToItems
 from refaug.scoring.item_files import ItemFiles
 from refaug.scoring.replies import AnsweredItem, ReplyJournal, ReplyRemarks, SystemTotals, item_lines
 from refaug.scoring.settings import WithoutReply
+from refaug.service.bots.bot_use import BotUseStore, CountedBot
 from refaug.service.bots.opening import OpenBot, bot_systems, open_bots
-from refaug.service.bots.stored_bots import find_bots, server_access
+from refaug.service.bots.stored_bots import find_bots, server_access, spending_of
 from refaug.service.evaluations.uploads import MAX_NAME_CHARS, PREFIX, UploadFormat, UploadStore
 from refaug.service.jobs.kinds.job_context import JobContext
 from refaug.service.jobs.kinds.sources import named_file
@@ -71,8 +72,9 @@ def opened_bots(texts: Sequence[str], context: JobContext, threads: int | None) 
             raise Interrupted("the job was stopped while it waited for an endpoint") from None
 
     access = server_access(context.home, context.serve, on_tick=tick)
+    uses = BotUseStore.of(context.home)
     with ExitStack() as stack:
-        yield open_bots(
+        opened = open_bots(
             context.home,
             texts,
             stack=stack,
@@ -80,6 +82,16 @@ def opened_bots(texts: Sequence[str], context: JobContext, threads: int | None) 
             access=access,
             database=context.serve.database,
         )
+        yield [_counted(bot, uses) for bot in opened]
+
+
+def _counted(bot: OpenBot, uses: BotUseStore) -> OpenBot:
+    """Return a bot whose requests are counted, if it is a stored one."""
+    if (sha256 := bot.specification_sha256) is None:
+        return bot
+    spending = spending_of(bot.replier)
+    counted = CountedBot(inner=bot.replier, name=bot.name, sha256=sha256, price=bot.price, spending=spending, uses=uses)
+    return replace(bot, replier=counted)
 
 
 def pin_bot(specification: BotSpecification, home: Settings, serve: ServeSettings) -> BotSpecification:

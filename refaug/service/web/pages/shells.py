@@ -41,6 +41,13 @@ class Shell:
 SHELLS: Final[Mapping[str, Shell]] = {
     "/": Shell(name="playground", title="Playground", summary="see why a reply gets its score"),
     "/evaluate": Shell(name="evaluate", title="Evaluate", summary="score files, and see which system is better"),
+    "/bots": Shell(
+        name="bots",
+        title="Bots",
+        summary="add, try and watch what replies by itself",
+        folder="bots/",
+        styles=("bots/bots.css",),
+    ),
     "/service": Shell(name="service", title="Service", summary="versions, jobs, schedules"),
     "/keys": Shell(name="keys", title="Keys", summary="who may do what"),
 }

@@ -12,18 +12,20 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from refaug.bots.kinds import BotSources, artefact_of, open_bot
-from refaug.bots.replier import BotReply
+from refaug.bots.replier import BotReply, Replier
 from refaug.bots.specification import BotSpecification
-from refaug.core.errors import Expired
+from refaug.core.errors import Expired, RefaugError
 from refaug.core.records import Item
 from refaug.indexer.search.index import ReferenceIndex
 from refaug.scoring.replies import BotSystem
+from refaug.service.bots.bot_use import AskedBatch
 from refaug.service.serving.versions.leases import Lease
 from refaug.service.web.handling import database_threads
 from refaug.service.web.handling.request_lease import open_lease
 from refaug.service.web.state import ServiceState
 
 if TYPE_CHECKING:
+    from refaug.bots.endpoint.spending import Spending
     from refaug.bots.stored.specification import StoredBot
     from refaug.rater.adem.vhred.artefact import Vhred
 
@@ -121,7 +123,11 @@ async def _ask_bot(
                 remedy="ask again: what it has replied is stored; or give it more time, or fewer items",
             )
 
-    replier = await asyncio.to_thread(open_bot, bot.specification, _sources(state, bot, lease, check_time))
+    try:
+        replier = await asyncio.to_thread(open_bot, bot.specification, _sources(state, bot, lease, check_time))
+    except RefaugError as error:
+        await _note_use(state, bot, AskedBatch.failed(count, error))
+        raise
     system = BotSystem(name=bot.name, replier=replier, seed=bot.specification.seed)
     if bot.has_address:
 
@@ -129,14 +135,33 @@ async def _ask_bot(
             check_time()
             return ask(system)
 
-        replies = await asyncio.get_running_loop().run_in_executor(_WAITING_THREADS, wait)
+        try:
+            replies = await asyncio.get_running_loop().run_in_executor(_WAITING_THREADS, wait)
+        except Expired as error:
+            await _note_use(state, bot, AskedBatch.failed(count, error))
+            raise
     else:
         replies = await state.batcher.run(partial(ask, system), items=count, deadline=deadline, lease=lease)
+    if bot.stored is not None:
+        spending = _spending_of(replier) if bot.has_address else None
+        await _note_use(state, bot, AskedBatch.of(replies, spending, bot.stored.price))
     artefact = artefact_of(bot.specification)
     source = bot.stored.spec if bot.stored is not None else bot.specification.source
     if artefact is not None:
         source = replier.provenance[artefact].partition("#")[0]
     return AskedBot(pinned=replace(bot.specification, source=source), system=system, replies=replies)
+
+
+async def _note_use(state: ServiceState, bot: _FoundBot, batch: AskedBatch) -> None:
+    """Count what a stored bot was asked; never in the thread of the batches, which a disk would hold up."""
+    if bot.stored is not None:
+        await asyncio.to_thread(state.bot_use.add, bot.stored.name, bot.stored.sha256, batch)
+
+
+def _spending_of(replier: Replier) -> Spending | None:
+    from refaug.service.bots.stored_bots import spending_of  # noqa: PLC0415  httpx
+
+    return spending_of(replier)
 
 
 def _sources(state: ServiceState, bot: _FoundBot, lease: Lease, check_time: Callable[[], None]) -> BotSources:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import asdict
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Depends, Path, Request
@@ -14,9 +15,10 @@ from refaug.bots.kinds import parse_bot
 from refaug.bots.replier import BotReply, ReplyRequest, timed_replies
 from refaug.bots.stored.specification import StoredBot
 from refaug.core.errors import NotAllowed, TooLarge
-from refaug.core.records import Item
+from refaug.core.records import Item, Reference
 from refaug.scoring.replies import BotSystem
 from refaug.service.bots.bot_store import PutBot
+from refaug.service.bots.bot_use import BotUse
 from refaug.service.scopes import Scope
 from refaug.service.web.answers import json_response, large_json_response
 from refaug.service.web.connection.body import body_of
@@ -72,6 +74,52 @@ class BotsOut(Page, ResponseModel):
     bots: list[BotOut] = Field(description="by name")
 
 
+class BotFailureOut(BaseModel):
+    """How a bot failed the last time."""
+
+    at: str = Field(description="when")
+    problem: str = Field(description="why there was no reply: `timeout`, `connection`, … (docs/bots.md)")
+    detail: str = Field(description="more of it, for people; nothing that an endpoint answered")
+
+
+class BotDayOut(BaseModel):
+    """What a bot was asked in a day, and what that cost."""
+
+    day: str = Field(description="UTC")
+    requests: int = Field(description="dialogues that it was asked to reply to")
+    failures: int = Field(description="those to which it failed to reply")
+    tokens: int = Field(description="in and out, with those of tries that broke off")
+    money: float = Field(description="by the prices that it had")
+
+
+class BotUseOut(BaseModel):
+    """What a bot was asked by this service, and what it cost."""
+
+    name: str = Field(description="its name")
+    used: str | None = Field(description="when it was asked last; null: never")
+    replied: str | None = Field(description="when it replied last, as it is stored now")
+    failure: BotFailureOut | None = Field(description="the last one, of the bot as it is stored now")
+    requests: int = Field(description="dialogues that it was asked to reply to")
+    unanswered: int = Field(description="those without a reply, for whatever reason")
+    failures: int = Field(description="those to which it failed to reply")
+    stored: int = Field(description="those that it had answered before")
+    prompt_tokens: int = Field(description="of its endpoint, in")
+    answer_tokens: int = Field(description="of its endpoint, out")
+    lost_tokens: int = Field(description="that tries which broke off may have cost")
+    money: float | None = Field(description="what the tokens cost; null: it has no prices")
+    currency: str | None = Field(description="of its prices")
+    mean_ms: float | None = Field(description="milliseconds of a reply that was asked for")
+    days: list[BotDayOut] = Field(description="of the last 30, those in which it was asked, oldest first")
+
+
+class BotUsesOut(ResponseModel):
+    """What all bots were asked, and the limit that they share."""
+
+    bots: list[BotUseOut] = Field(description="by name")
+    tokens_today: int = Field(description="of all endpoints today (UTC), with those of requests under way")
+    tokens_a_day: int = Field(description="the most that they may cost in a day")
+
+
 class DeletedBotOut(ResponseModel):
     """The bot that is gone."""
 
@@ -95,6 +143,16 @@ class BotRepliesIn(StrictModel):
 
     dialogues: list[DialogueIn] = Field(description="each gets one reply", min_length=1, max_length=10_000)
     sha256: _Sha256 | None = Field(default=None, description="refuse (409) unless the bot has this hash")
+    retrieved: bool = Field(default=False, description="whether replies of kind `retrieval` come with candidates")
+
+
+class RetrievedOut(BaseModel):
+    """A response that a bot might have replied."""
+
+    text: str = Field(description="the response")
+    utterance: str | None = Field(description="what it answered in its log")
+    similarity: float | None = Field(description="to the dialogue, by the mode of the bot")
+    log: str | None = Field(description="which it is from")
 
 
 class BotReplyOut(BaseModel):
@@ -108,6 +166,9 @@ class BotReplyOut(BaseModel):
     stored: bool = Field(description="whether it was answered before, and not asked again")
     ms: float | None = Field(
         description="milliseconds until the whole answer was there; of a bot in the server its share of the request's"
+    )
+    retrieved: list[RetrievedOut] | None = Field(
+        default=None, description="with `retrieved` in the request: the best candidates, five at most"
     )
 
 
@@ -141,6 +202,28 @@ async def list_bots(request: Request, after: After = "", limit: Limit = 50) -> R
         return {"bots": [bots[name].as_json() for name in names], "next": following}
 
     return json_response(await database_threads.run_query(page))
+
+
+@router.get("/bot-use", **route_options(Scope.READ, BotUsesOut, other_scope=Scope.STUDY))
+async def list_bot_use(request: Request) -> Response:
+    """What each bot was asked and what it cost, day by day, when it replied and failed last; commands are not counted.
+
+    Figures are those of the name; when it replied and failed last is of the bot as it is stored now.
+    """
+    state = state_of(request)
+
+    def content() -> dict[str, object]:
+        from refaug.service.bots.stored_bots import bot_days  # noqa: PLC0415  httpx
+
+        bots = state.bots.list()
+        uses = state.bot_use.of_bots(bots)
+        return {
+            "bots": [_use_content(state, bot, uses[bot.name]) for bot in bots],
+            "tokens_today": bot_days(state.home, state.serve).today(),
+            "tokens_a_day": state.serve.bot_tokens,
+        }
+
+    return json_response(await database_threads.run_query(content))
 
 
 @router.get("/bots/{name}", **route_options(Scope.READ, OneBotOut, 404, other_scope=Scope.STUDY))
@@ -214,10 +297,21 @@ async def _reply(request: Request, name: str, body: BotRepliesIn, deadline: floa
 
     text = f"bot:{name}" if body.sha256 is None else f"bot:{name}#{body.sha256}"
     (bot,) = await ask_systems(state, {name: parse_bot(text)}, ask, count=len(requests), deadline=deadline)
-    return await large_json_response(lambda: _content(state, bot), items=len(requests))
+    return await large_json_response(lambda: _content(state, bot, with_retrieved=body.retrieved), items=len(requests))
 
 
-def _content(state: ServiceState, bot: AskedBot) -> dict[str, object]:
+def _use_content(state: ServiceState, bot: StoredBot, use: BotUse) -> dict[str, object]:
+    price, failure = bot.price, use.failure
+    return {
+        **use.as_json(),
+        "name": bot.name,
+        "failure": None if failure is None else {**asdict(failure), "detail": state.without_paths(failure.detail)},
+        "money": None if price is None else use.money,
+        "currency": None if price is None else price.currency,
+    }
+
+
+def _content(state: ServiceState, bot: AskedBot, *, with_retrieved: bool) -> dict[str, object]:
     replier = bot.system.replier
     provenance = "|".join(f"{key}:{text}" for key, text in replier.provenance.items())
     return {
@@ -232,11 +326,21 @@ def _content(state: ServiceState, bot: AskedBot) -> dict[str, object]:
                 "answer_tokens": reply.answer_tokens,
                 "stored": reply.is_stored,
                 "ms": reply.ms,
+                **({"retrieved": [_retrieved(one) for one in reply.retrieved]} if with_retrieved else {}),
             }
             for reply in bot.replies
         ],
         "problems": dict(sorted(Counter(reply.problem for reply in bot.replies if reply.text is None).items())),
         "remarks": [state.without_paths(remark) for remark in replier.remarks],
+    }
+
+
+def _retrieved(candidate: Reference) -> dict[str, object]:
+    return {
+        "text": candidate.text,
+        "utterance": candidate.utterance,
+        "similarity": candidate.similarity,
+        "log": candidate.more.get("log"),
     }
 
 

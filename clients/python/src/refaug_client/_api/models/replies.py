@@ -80,6 +80,66 @@ class PutBot(StoredBot):
 
 
 @record
+class BotFailure(Model):
+    """How a bot failed the last time."""
+
+    at: str
+    problem: str  # why there was no reply: timeout, connection, ...
+    detail: str = ""  # more of it, for people; nothing that an endpoint answered
+
+
+@record
+class BotDay(Model):
+    """What a bot was asked in a day, and what that cost."""
+
+    day: str  # UTC
+    requests: int = 0
+    failures: int = 0
+    tokens: int = 0
+    money: float = 0.0
+
+
+@record
+class BotUse(Model):
+    """What a bot was asked by the service under its name, and what it cost."""
+
+    name: str
+    used: Optional[str] = None  # when it was asked last; None for never
+    replied: Optional[str] = None  # when it replied last, as it is stored now
+    failure: Optional[BotFailure] = None  # the last one, of the bot as it is stored now
+    requests: int = 0
+    unanswered: int = 0  # requests without a reply, for whatever reason
+    failures: int = 0
+    stored: int = 0  # requests that it had answered before
+    prompt_tokens: int = 0
+    answer_tokens: int = 0
+    lost_tokens: int = 0  # that tries which broke off may have cost
+    money: Optional[float] = None  # None: it has no prices
+    currency: Optional[str] = None
+    mean_ms: Optional[float] = None  # of a reply that was asked for
+    days: list[BotDay] = field(default_factory=list)  # of the last 30, those in which it was asked
+
+
+@record
+class BotUses(Model):
+    """What all bots were asked, and the limit that they share."""
+
+    bots: list[BotUse]
+    tokens_today: int = 0  # of all endpoints (UTC), with those of requests under way
+    tokens_a_day: int = 0  # the most that they may cost
+
+
+@record
+class Candidate(Model):
+    """A response that a bot might have replied."""
+
+    text: str
+    utterance: Optional[str] = None  # what it answered in its log
+    similarity: Optional[float] = None
+    log: Optional[str] = None
+
+
+@record
 class DialogueReply(Model):
     """A bot's reply to one dialogue, or why there is none."""
 
@@ -90,6 +150,7 @@ class DialogueReply(Model):
     answer_tokens: Optional[int] = None
     stored: bool = False  # whether it was answered before, and not asked again
     ms: Optional[float] = None  # milliseconds until the whole answer was there
+    retrieved: list[Candidate] = field(default_factory=list)  # with `retrieved=True`: the best candidates
 
 
 @record

@@ -8,7 +8,7 @@ from typing import Any, Optional, Union
 from refaug_client._api.bodies import Body
 from refaug_client._api.methods import K, Resource, route
 from refaug_client._api.models.base import Rows
-from refaug_client._api.models.replies import DialogueReplies, PutBot, StoredBot
+from refaug_client._api.models.replies import BotUses, DialogueReplies, PutBot, StoredBot
 
 Dialogue = Union[Sequence[str], Mapping[str, Any]]
 
@@ -33,6 +33,10 @@ class Bots(Resource[K]):
     def list(self, *, after: Optional[str] = None, limit: Optional[int] = None) -> Rows[StoredBot]:
         """Return bots by name, with their specifications; keys are never in these."""
 
+    @route("GET", "/v1/bot-use")
+    def use(self) -> BotUses:
+        """Return what each bot was asked and what it cost, and when it replied and failed last; without commands."""
+
     @route("GET", "/v1/bots/{name}")
     def get(self, name: str) -> StoredBot:
         """Return a bot with the hash by which a change is noticed."""
@@ -50,12 +54,19 @@ class Bots(Resource[K]):
 
     @route("POST", "/v1/bots/{name}/replies", prepare=_with_seed, timed=True)
     def reply(
-        self, name: str, dialogues: Sequence[Dialogue], *, seed: Optional[int] = None, sha256: Optional[str] = None
+        self,
+        name: str,
+        dialogues: Sequence[Dialogue],
+        *,
+        seed: Optional[int] = None,
+        sha256: Optional[str] = None,
+        retrieved: Optional[bool] = None,
     ) -> DialogueReplies:
         """Return a bot's reply to each dialogue, a list of turns or a dict with `turns`, `seed` and `id`.
 
             answer = client.bots.reply("mine", [["Hi!"], ["Hi!", "Hello.", "Rain?"]], seed=7)
             answer[0].reply
 
-        `sha256` refuses a bot that has another hash, such as a bot that was changed meanwhile.
+        `sha256` refuses a bot that has another hash, such as a bot that was changed meanwhile. With `retrieved` replies
+        of kind `retrieval` come with the best candidates.
         """
