@@ -14,14 +14,25 @@ export { dueMoment, moment } from "./components/states.js";
 export const keyInvitation = (sentence = "This service asks for a key. Enter the one that its operator gave you: it stays in this tab.", title = "This part needs a key") =>
   emptyState(title, userText(sentence), { label: "Enter a key", act: openKeyDialog });
 
+/** Return the invitation for the first part of a page that needs a key, and a line for the others. */
+function needsKey(place) {
+  const isInvited = [...document.querySelectorAll("main .needs-key")].some((node) => !place?.contains(node));
+  if (isInvited) return element("p", { class: "faint" }, "This part needs a key, too.");
+  const box = keyInvitation();
+  box.classList.add("needs-key");
+  return box;
+}
+
+const asSentence = (text) => `${text.charAt(0).toUpperCase()}${text.slice(1)}${/[.!?]$/u.test(text) ? "" : "."}`;
+
 /** Return a problem document as an element: what happened, what would help, and each place that is wrong. */
-export function problemBox(error) {
+export function problemBox(error, place = null) {
   if (!(error instanceof Problem)) {
     return element("div", { class: "notice bad" }, element("p", {}, `This page has a fault: ${error?.message ?? error}`),
       element("p", {}, "Load it again; if that does not help, tell the operator of this server."));
   }
   const { document } = error;
-  if (document.code === "no_key") return keyInvitation();
+  if (document.code === "no_key") return needsKey(place);
   if (document.code === "not_allowed") return keyInvitation(document.detail, "This key does not allow it");
   const places = (document.errors ?? []).map((fault) =>
     element("li", {}, element("code", {}, fault.field), " ", userText(fault.message)));
@@ -35,7 +46,7 @@ export function problemBox(error) {
 /** Show a problem in a place, or clear it with null. */
 export function showProblem(place, error) {
   if (error === null) fill(place);
-  else if (error.name !== "AbortError") fill(place, problemBox(error));
+  else if (error.name !== "AbortError") fill(place, problemBox(error, place));
 }
 
 /** Return a paragraph for a list without rows, which says what to do next. */
@@ -66,7 +77,7 @@ function setUpKey() {
     } catch (error) {
       if (before) sessionStorage.setItem("refaug.key", before);
       else sessionStorage.removeItem("refaug.key");
-      if (error instanceof Problem && error.status === 401) fill(byId("key-problem"), element("p", { class: "bad" }, userText(`${error.document.detail} ${error.document.remedy ?? ""}`.trim())));
+      if (error instanceof Problem && error.status === 401) fill(byId("key-problem"), element("p", { class: "bad" }, userText([error.document.detail, error.document.remedy].filter(Boolean).map(asSentence).join(" "))));
       else showProblem(byId("key-problem"), error);
       byId("key-input").select();
       return;
