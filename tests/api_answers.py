@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +31,16 @@ from refaug.extras.conversations.metrics.exchanges import Side
 from refaug.extras.conversations.options import EncoderRequest, HybridSettings
 from refaug.extras.conversations.reading import Conversation
 from refaug.logs.store import StoredLog
+from refaug.service.database.tables import BACKED_UP
+from refaug.service.history.hourly_figures import REQUESTS, hour_of, latency_name
 from refaug.service.jobs.store import JobState
 from refaug.service.jobs.worker import run_worker
 from refaug.service.keys import KeyStore
 from refaug.service.scopes import Scope
 from refaug.service.server_settings import ServeSettings
 from refaug.service.web import openapi
+from refaug.service.web.handling.service_sizes import measure_sizes
+from refaug.service.web.state import ServiceState
 
 SAID = (
     ("Where do you buy tea?", "In the shop at the corner."),
@@ -206,10 +211,20 @@ def answers(client: TestClient, *, keeps_all: bool = False) -> Mapping[str, Aske
     _ask_of_studies(recorder)
     ask("delete_bot", "DELETE", "/v1/bots/fixed")
     ask("list_audit_log", "GET", "/v1/audit")
+    _measure(recorder.client.app.state.refaug)
+    ask("list_figures", "GET", "/v1/figures?hours=1")
     _fit_hybrid(recorder.client.app.state.refaug.home)
     ask("score_by_hybrid", "POST", "/v1/hybrids/talks/scores", of("score_by_hybrid"))
     _ask_of_keys(recorder, of)
     return recorder.kept
+
+
+def _measure(state: ServiceState) -> None:
+    """Store figures of the running hour, and a backup."""
+    hour = hour_of(datetime.now(UTC))
+    state.hourly_figures.add("example", 1, {hour: {REQUESTS: 40, latency_name(0.025): 38, latency_name(0.1): 2}})
+    state.hourly_figures.set_sizes(hour, measure_sizes(state))
+    state.audit.add("user refaug", BACKED_UP, "backup 2026-11-20", bytes=81_920, files=31, rows=12, damaged=0)
 
 
 def _fit_hybrid(home: Settings) -> None:

@@ -19,14 +19,14 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 import orjson
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, insert, select, text
 from sqlalchemy.exc import SQLAlchemyError
 
 from refaug.core.errors import RefaugError, StorageFull, Unavailable
 from refaug.service.database.database import Database, time_text
 from refaug.service.database.row_ids import is_row_id, new_row_id
 from refaug.service.database.stored_cells import damaged_database
-from refaug.service.database.tables import AUDIT
+from refaug.service.database.tables import AUDIT, BACKED_UP
 
 log = logging.getLogger(__name__)
 
@@ -131,6 +131,13 @@ class AuditLog:
         with self._database.reading() as connection:
             entries = [_entry(row) for row in connection.execute(rows).mappings()]
         return entries[:limit], entries[limit - 1].id if len(entries) > limit else None
+
+    def last_backups(self, limit: int) -> list[AuditEntry]:
+        """Return the newest backups, the last one first."""
+        made = text(f"action = '{BACKED_UP}'")  # written out, so that the index of these rows is used
+        with self._database.reading() as connection:
+            rows = connection.execute(select(AUDIT).where(made).order_by(AUDIT.c.id.desc()).limit(limit))
+            return [_entry(row) for row in rows.mappings()]
 
     def verify(self) -> int:
         """Return how many rows there are; DamagedDatabase where one was altered, or one before another is missing."""

@@ -111,6 +111,7 @@ ROUTES: list[tuple[Scope, str, str, Any]] = [
     (Scope.ADMIN, "DELETE", "/v1/keys/aaaaaaaaaaaa", None),
     (Scope.ADMIN, "GET", "/v1/audit", None),
     (Scope.READ, "GET", "/v1/metrics", None),
+    (Scope.READ, "GET", "/v1/figures", None),
     (Scope.READ, "GET", "/metrics", None),
 ]
 READING = {

@@ -35,7 +35,7 @@ from refaug_client._api.models.jobs import Job, Schedule
 from refaug_client._api.models.references import Ratings, ReferencedItem, References
 from refaug_client._api.models.replies import BotReplies, BotUses, DialogueReplies, HybridScores, PutBot, StoredBot
 from refaug_client._api.models.scores import MetricInfo, Scores, Verification
-from refaug_client._api.models.server import AuditEntry, Health, Key, NewKey, OwnKey, ProblemCode, Ready
+from refaug_client._api.models.server import AuditEntry, Health, Key, NewKey, OwnKey, ProblemCode, Ready, ServerFigures
 from refaug_client._api.models.sets import FrozenSet, ListedSet, ReferenceSet, Withdrawal
 from refaug_client._api.models.studies import (
     AddedItems,
@@ -325,6 +325,7 @@ ROUTES: dict[str, tuple[Call[Any], Any]] = {
     "GET /v1/audit": (Audit.list.call(since="2026-11-20", **PAGED), {"entries": AuditEntry}),
     "GET /healthz": (Client.health.call(), Health),
     "GET /readyz": (Client.ready.call(), Ready),
+    "GET /v1/figures": (Client.server_figures.call(hours=3), ServerFigures),
     "GET /metrics": (Client.server_metrics.call(), None),
     "GET /problems/{code}": (Client.explain.call("usage"), ProblemCode),
 }

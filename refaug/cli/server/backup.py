@@ -33,13 +33,15 @@ def backup_command(
     as_json: JsonFlag = False,
 ) -> None:
     """Write a backup of the home and its database into a folder, also while a server runs."""
-    from refaug.service.backup.backing_up import back_up  # noqa: PLC0415  sqlalchemy
+    from refaug.service.backup.backing_up import back_up, note_backup  # noqa: PLC0415  sqlalchemy
 
     home: Settings = context.obj
     if not home.home.is_dir():
         raise NotFound(f"{home.home} is not there", remedy="name the home: refaug --home FOLDER admin backup TARGET")
     with _database_as_it_is(home) as database, display_progress(quiet=home.quiet) as progress:
         report = back_up(home, database, target, progress, share)
+        if database is not None:
+            note_backup(database, target, report, progress)
     _print(report, target, as_json=as_json)
     if report.damaged:
         raise Corrupt(

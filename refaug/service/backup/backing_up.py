@@ -27,17 +27,19 @@ from refaug.core.artefacts.manifests import named_files
 from refaug.core.artefacts.removals import REMOVED
 from refaug.core.artefacts.version_locks import HeldVersion, hold
 from refaug.core.artefacts.versions import CURRENT, PUBLICATIONS, VersionName, Versions
-from refaug.core.errors import Conflict, Corrupt, NotFound
+from refaug.core.errors import Conflict, Corrupt, NotFound, RefaugError
 from refaug.core.files import exclusive, make_folder, read_json, remove_tree, storage_errors, sync_folder, write_aside
 from refaug.core.home import Settings
 from refaug.core.progress import Progress
 from refaug.logs.manifest import MANIFEST as LOG_MANIFEST
 from refaug.logs.manifest import Erasure, LogManifest, LogPart
 from refaug.logs.store import list_logs
+from refaug.service.audit import AuditLog, user_of_machine
 from refaug.service.backup import backup_files
 from refaug.service.backup.backup_files import ROWS, BackupManifest, describe_file
 from refaug.service.database.database import Database
 from refaug.service.database.table_rows import read_rows
+from refaug.service.database.tables import BACKED_UP
 from refaug.service.evaluations.evaluation_store import MANIFEST as EVALUATION_MANIFEST
 from refaug.service.evaluations.evaluation_store import EvaluationStore
 from refaug.service.evaluations.uploads import MANIFEST as UPLOAD_MANIFEST
@@ -227,6 +229,15 @@ def back_up(
             report = copy.write(database)
             _move_into_place(staging, target)
     return report
+
+
+def note_backup(database: Database, target: Path, report: BackupReport, progress: Progress) -> None:
+    """Add a backup to the audit log, from which the service knows its age; a complete one is not refused for that."""
+    facts = {"bytes": report.bytes, "files": report.files, "rows": report.rows, "damaged": len(report.damaged)}
+    try:
+        AuditLog(database).add(user_of_machine(), BACKED_UP, f"backup {target.name}", **facts)
+    except RefaugError as error:
+        progress.warn(f"the backup is complete, and the service does not know of it: {error.message}")
 
 
 def _require_free(home: Settings, target: Path) -> None:

@@ -101,6 +101,15 @@ class Database:
         """The path of the file, if it is one."""
         return self._home.home / FILE if self.is_sqlite else None
 
+    def size(self) -> int:
+        """Return the bytes that the database takes on its disk."""
+        if self.file is not None:
+            names = (f"{self.file.name}{end}" for end in ("", "-wal"))
+            paths = (self.file.with_name(name) for name in names)
+            return sum(path.stat().st_size for path in paths if path.exists())
+        with self.reading() as connection:
+            return int(connection.execute(text("SELECT pg_database_size(current_database())")).scalar_one())
+
     # ── transactions ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     @contextmanager

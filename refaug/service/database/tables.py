@@ -234,6 +234,36 @@ EVALUATION_NOTES: Final = Table(
     Column("changed", PLAIN, nullable=False),
 )
 
+# A row an hour (UTC): what was counted in it by all processes, and what was measured in it once.
+HOURLY_FIGURES: Final = Table(
+    "hourly_figures",
+    TABLES,
+    Column("hour", PLAIN, primary_key=True),  # such as 2026-11-20T02
+    Column("counts", Text, nullable=False, info=JSON),  # JSON: a number by name
+    Column("writers", Text, nullable=False, info=JSON),  # JSON: the number of the last addition of each process
+    Column("sizes", Text, info=JSON),  # JSON
+)
+
+# What a webhook is still to be sent, the oldest first.
+NOTICES: Final = Table(
+    "notices",
+    TABLES,
+    Column("id", PLAIN, primary_key=True),  # rises with the time
+    Column("body", Text, nullable=False, info=JSON),  # JSON, as it is sent
+    Column("tries", Integer, nullable=False, server_default="0"),
+    Column("due", PLAIN, nullable=False),  # not sent before; set ahead while a process sends it
+    Column("problem", Text),  # of the last try
+)
+
+# The newest backup is looked for with each scrape.
+BACKED_UP: Final = "back up"  # the action
+Index(
+    "ix_audit_backups",
+    AUDIT.c.id,
+    sqlite_where=text(f"action = '{BACKED_UP}'"),
+    postgresql_where=text(f"action = '{BACKED_UP}'"),
+)
+
 # ── Sets of tables ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 SEALED: Final = "sealed"  # in a table's `info`: the cells over which its rows have a checksum
@@ -277,8 +307,28 @@ class TableSet:
         connection.execute(insert(stored).values(step=self.newest, names=names))
 
 
+def _add_figures_and_notices(connection: Connection) -> None:
+    """Add the tables of hourly figures and notices, and the index of backups, as step 2 has them."""
+    metadata = new_metadata()
+    figures = (
+        Column("hour", PLAIN, primary_key=True),
+        *(Column(name, Text, nullable=False) for name in ("counts", "writers")),
+        Column("sizes", Text),
+    )
+    notices = (
+        Column("id", PLAIN, primary_key=True),
+        Column("body", Text, nullable=False),
+        Column("tries", Integer, nullable=False, server_default="0"),
+        Column("due", PLAIN, nullable=False),
+        Column("problem", Text),
+    )
+    for name, columns in (("hourly_figures", figures), ("notices", notices)):
+        Table(name, metadata, *columns).create(connection)
+    connection.execute(text("CREATE INDEX ix_audit_backups ON audit (id) WHERE action = 'back up'"))
+
+
 CORE_NAME: Final = "core"
-CORE: Final = TableSet(name=CORE_NAME, tables=TABLES)
+CORE: Final = TableSet(name=CORE_NAME, tables=TABLES, steps=(_add_figures_and_notices,))
 _PREFIX: Final = "tables_of_"
 
 

@@ -23,7 +23,9 @@ from refaug.service.audit import actor_of, add_row, user_of_machine
 from refaug.service.database.database import Database, time_text
 from refaug.service.database.row_ids import is_row_id, new_row_id
 from refaug.service.database.tables import JOB_EVENTS, JOB_RESOURCES, JOBS
+from refaug.service.history.hourly_figures import JOBS_DONE, JOBS_FAILED, count_in_this_hour
 from refaug.service.jobs.audited_jobs import JobActs
+from refaug.service.jobs.outcomes import outcome_of
 
 _MAX_CLAIM_TRIES: Final = 100  # each failed try means that another worker got a job
 _RETRY_AFTER_S: Final = 30.0  # jobs take minutes, so a full queue stays full for a while
@@ -76,7 +78,8 @@ class Job:
         shown = {of_job.name: getattr(self, of_job.name) for of_job in fields(self)}
         for name in ("actor", "worker", "beat"):
             del shown[name]
-        return shown | {"resources": list(self.resources), "state": self.state.value}
+        outcome = outcome_of(self.kind, self.state.value, self.result, self.error)
+        return shown | {"resources": list(self.resources), "state": self.state.value, "outcome": outcome}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -364,6 +367,8 @@ class JobStore:
             details = {"error": dict(error)} if error is not None else {}
             _add_events(connection, id, [_state_event(state, **details)])
             self._audit_acts(connection, job)
+            if state in _COUNTED:
+                count_in_this_hour(connection, **{_COUNTED[state]: 1})
 
     def _audit_acts(self, connection: Connection, job: Job) -> None:
         """Write what a job has done into the audit log, with its end, however it ends."""
@@ -404,6 +409,7 @@ class JobStore:
         _free_resources(connection, job.id)
         _add_events(connection, job.id, [_state_event(JobState.FAILED, error=error)])
         self._audit_acts(connection, job)
+        count_in_this_hour(connection, **{JOBS_FAILED: 1})
 
     def _requeue(self, connection: Connection, job: Job, why: str, *, tries: int) -> None:
         if job.cancel_requested:
@@ -425,6 +431,7 @@ class JobStore:
             return connection.execute(old).rowcount
 
 
+_COUNTED: Final[Mapping[JobState, str]] = {JobState.DONE: JOBS_DONE, JobState.FAILED: JOBS_FAILED}
 _WORKER_DIED: Final = "the process that ran the job died"
 _NO_RETRY: Final[Mapping[JobState, str]] = {
     JobState.DONE: "start a new job with the same order",

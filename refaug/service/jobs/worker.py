@@ -32,7 +32,7 @@ from refaug.core.home import Settings
 from refaug.core.installation import extras_named
 from refaug.core.progress import Progress
 from refaug.core.text.messages import HiddenFolders, escape_undecodable
-from refaug.service.database.database import Database, overwrite_removed, remove_old_copies
+from refaug.service.database.database import Database, overwrite_removed, remove_old_copies, time_text
 from refaug.service.database.row_ids import RowHolders
 from refaug.service.database.stored_answers import IdempotencyStore
 from refaug.service.database.tables import JOBS
@@ -111,9 +111,10 @@ class JobProgress:
         clean: Callable[[str], str] = str,
         check: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
+        now: Callable[[], str] = time_text,
     ) -> None:
         self._jobs, self._job, self._worker = jobs, job, worker
-        self._clean, self._check, self._clock = clean, check, clock
+        self._clean, self._check, self._clock, self._now_text = clean, check, clock, now
         self._lock = threading.Lock()  # guards the collected events
         self._writing = threading.Lock()  # one write at a time, so that events keep their order
         self._waiting = list[NewEvent]()
@@ -128,7 +129,7 @@ class JobProgress:
         log.info("stage", extra={"job": self._job, "stage": name, "total": total})
         stage_event = {"stage": self._clean(name), "total": total, "unit": unit}
         with self._lock:
-            self._now, self._is_new = {**stage_event, "done": 0}, True
+            self._now, self._is_new = {**stage_event, "done": 0, "since": self._now_text()}, True
             self._add(NewEvent(type="stage", data=stage_event))
 
     def advance(self, amount: int) -> None:

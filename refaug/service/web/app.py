@@ -41,6 +41,8 @@ from refaug.service.database.stored_answers import IdempotencyStore
 from refaug.service.evaluations.evaluation_store import EvaluationStore, HeldViews
 from refaug.service.evaluations.notes import NoteStore
 from refaug.service.evaluations.uploads import UploadStore
+from refaug.service.history.figure_recorder import FigureRecorder
+from refaug.service.history.hourly_figures import HourlyFigures
 from refaug.service.jobs.audited_jobs import JobActs
 from refaug.service.jobs.inbox import Inbox
 from refaug.service.jobs.schedules import ScheduleStore
@@ -54,6 +56,7 @@ from refaug.service.traces import opened_traces
 from refaug.service.web import problems
 from refaug.service.web.connection.admission import Gate, HeadAsGet
 from refaug.service.web.connection.body import count_marks
+from refaug.service.web.handling.service_sizes import measure_sizes
 from refaug.service.web.openapi import openapi_document, operation_id
 from refaug.service.web.routes import (
     artefacts,
@@ -203,6 +206,10 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         state.key_places = KeyPlaces(serve.key_requests)
         state.audit = AuditLog(state.database)
         stack.push_async_callback(run_in_threadpool, state.audit.close)
+        state.hourly_figures = HourlyFigures(state.database)
+        recorder = FigureRecorder(state.hourly_figures, partial(measure_sizes, state))
+        recorder.start()
+        stack.push_async_callback(run_in_threadpool, recorder.stop)
         state.bots = BotStore(state.database, state.home)
         state.bot_use = BotUseStore.of(home)
         state.bases = BaselineCache(places_of(home).indexes)

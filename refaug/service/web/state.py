@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from refaug.service.evaluations.evaluation_store import EvaluationStore, HeldViews
     from refaug.service.evaluations.notes import NoteStore
     from refaug.service.evaluations.uploads import UploadStore
+    from refaug.service.history.hourly_figures import HourlyFigures
     from refaug.service.jobs.inbox import Inbox
     from refaug.service.jobs.schedules import ScheduleStore
     from refaug.service.jobs.store import JobStore
@@ -58,6 +59,7 @@ class ServiceState:
     wrong_keys: WrongKeys = field(init=False)
     key_places: KeyPlaces = field(init=False)
     audit: AuditLog = field(init=False)
+    hourly_figures: HourlyFigures = field(init=False)
     processes: LiveProcesses = field(init=False)
     inbox: Inbox = field(init=False)
     bots: BotStore = field(init=False)

@@ -47,7 +47,18 @@ from ._api.models.scores import (
     Verification,
     VerifiedPart,
 )
-from ._api.models.server import AuditEntry, FieldProblem, Health, Key, NewKey, OwnKey, ProblemCode, Ready, Versions
+from ._api.models.server import (
+    AuditEntry,
+    FieldProblem,
+    Health,
+    Key,
+    NewKey,
+    OwnKey,
+    ProblemCode,
+    Ready,
+    ServerFigures,
+    Versions,
+)
 from ._api.models.sets import Bin, Evidence, FrozenSet, ListedSet, ReferenceSet, Withdrawal
 from ._api.retrieval import Retrieval
 from ._core.errors import (
@@ -191,6 +202,7 @@ __all__ = [
     "Scorer",
     "Scores",
     "ServerFault",
+    "ServerFigures",
     "Stream",
     "SystemScores",
     "TimedOut",

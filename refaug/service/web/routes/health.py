@@ -1,21 +1,26 @@
-"""Routes for liveness, readiness and Prometheus figures."""
+"""Routes for liveness, readiness, and figures: for Prometheus, and those of the last hours."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
+from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Query, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from refaug.core.errors import Later, RefaugError
 from refaug.core.version import VERSION
 from refaug.service import prometheus_figures
+from refaug.service.history.hourly_figures import FAILURES, HOURS_KEPT, JOBS_DONE, JOBS_FAILED, REQUESTS, FigureStep
 from refaug.service.scopes import Scope
 from refaug.service.web.answers import json_response
+from refaug.service.web.handling import database_threads
 from refaug.service.web.openapi import TEXT, errors, raw, route_options
 from refaug.service.web.problems import Details
 from refaug.service.web.schemas.catalogue import HealthOut, ReadyOut
+from refaug.service.web.schemas.figures import FiguresOut
 from refaug.service.web.state import ServiceState, state_of
 
 router = APIRouter(tags=["health"])
@@ -99,3 +104,54 @@ def _figures(state: ServiceState) -> bytes:
             shards=[] if (cluster := state.open_versions.shards) is None else cluster.states(),
         )
     )
+
+
+# ── Figures of the last hours ─────────────────────────────────────────────────────────────────────────────────────────
+
+_BACKUPS: Final = 10
+
+
+@router.get("/v1/figures", **route_options(Scope.READ, FiguresOut, 507))
+async def list_figures(
+    request: Request,
+    hours: Annotated[int, Query(description="how many hours back, the running one among them", ge=1, le=HOURS_KEPT)] = (
+        24 * 7
+    ),
+) -> Response:
+    """Requests, latencies, failures, sizes, recall and drift of the last hours, and the newest backups.
+
+    What a process counts is stored within 20 seconds; sizes are measured once an hour. Both are kept for 90 days.
+    """
+    state = state_of(request)
+    (length, steps), backups = await database_threads.run_query(
+        lambda: (state.hourly_figures.last(hours), state.audit.last_backups(_BACKUPS))
+    )
+    names = dict.fromkeys(name for step in steps for name in step.sizes.get("indexes", {}))
+    return json_response(
+        {
+            "step_hours": length,
+            "begins": [step.begin.isoformat() for step in steps],
+            "requests": [step.count(REQUESTS) for step in steps],
+            "failures": [step.count(FAILURES) for step in steps],
+            "median_s": [step.latency(0.5) for step in steps],
+            "p95_s": [step.latency(0.95) for step in steps],
+            "jobs_done": [step.count(JOBS_DONE) for step in steps],
+            "jobs_failed": [step.count(JOBS_FAILED) for step in steps],
+            **{f"{name}_bytes": [step.sizes.get(name) for step in steps] for name in ("database", "disk_free", "disk")},
+            "indexes": {name: _index_figures(steps, name) for name in names},
+            "backups": [
+                {
+                    "at": entry.at,
+                    "name": entry.subject.removeprefix("backup "),
+                    "bytes": entry.details.get("bytes", 0),
+                    "damaged": entry.details.get("damaged", 0),
+                }
+                for entry in backups
+            ],
+        }
+    )
+
+
+def _index_figures(steps: Sequence[FigureStep], name: str) -> dict[str, list[Any]]:
+    by_step = [step.sizes.get("indexes", {}).get(name, {}) for step in steps]
+    return {figure: [one.get(figure) for one in by_step] for figure in ("recall", "drift", "bytes", "pairs")}

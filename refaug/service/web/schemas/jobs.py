@@ -27,7 +27,10 @@ class JobOut(BaseModel):
     started: str | None = Field(description="when it was begun, the last time")
     finished: str | None = Field(description="when it ended")
     tries: int = Field(description="how often it was begun")
-    progress: dict[str, object] | None = Field(description="where it is")
+    progress: dict[str, object] | None = Field(
+        description="where it is: stage, done, total and unit, and since when the stage goes on"
+    )
+    outcome: str | None = Field(description="what came of it, in a few words; null until it has ended")
     result: dict[str, object] | None = Field(description="what came of it")
     error: dict[str, object] | None = Field(description="why it failed: code, message, remedy, exit_code")
     requested_by: str | None = Field(description="name of the key that asked for it")

@@ -21,7 +21,13 @@ class WrittenProgress:
 
 def test_a_stage_begins_at_nothing_done_and_adds_up_what_is_done() -> None:
     written, clock = WrittenProgress(), iter([0.0, 1.0, 1.25, 2.0, 3.0])
-    progress = JobProgress(written, "job-1", "worker-1", clock=lambda: next(clock))  # type: ignore[arg-type]
+    progress = JobProgress(
+        written,  # type: ignore[arg-type]
+        "job-1",
+        "worker-1",
+        clock=lambda: next(clock),
+        now=lambda: "2026-11-20T02:30:00.000000Z",
+    )
     progress.stage("reading", total=10, unit="pairs")
     progress.write()
     progress.advance(3)
@@ -31,7 +37,7 @@ def test_a_stage_begins_at_nothing_done_and_adds_up_what_is_done() -> None:
     progress.write()
     progress.write()  # nothing new
     reading = {"stage": "reading", "total": 10, "unit": "pairs"}
-    at = [{**reading, "done": amount} for amount in (0, 3, 7)]
+    at = [{**reading, "done": amount, "since": "2026-11-20T02:30:00.000000Z"} for amount in (0, 3, 7)]
     assert written.rows == [
         (at[0], [("stage", reading), ("progress", at[0])]),
         (at[1], [("progress", at[1])]),

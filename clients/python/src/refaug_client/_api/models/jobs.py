@@ -26,6 +26,7 @@ class Job(Model):
     tries: int = 0  # how often it was begun
     progress: Optional[Mapping[str, Any]] = None  # where it is
     result: Optional[Mapping[str, Any]] = None  # what came of it
+    outcome: Optional[str] = None  # the same in a few words
     error: Optional[Mapping[str, Any]] = None  # why it failed
     requested_by: Optional[str] = None  # name of the key
     schedule: Optional[str] = None  # that asked for it

@@ -36,6 +36,25 @@ class Ready(Model):
 
 
 @record
+class ServerFigures(Model):
+    """Figures of the last hours, added up over all processes: a number for each step, the oldest first."""
+
+    step_hours: int
+    begins: list[str]  # when each step begins, in UTC; the last one still runs
+    requests: list[int]
+    failures: list[int]  # requests that ended with 5xx
+    median_s: list[Optional[float]]  # None without requests
+    p95_s: list[Optional[float]]
+    jobs_done: list[int]
+    jobs_failed: list[int]
+    database_bytes: list[Optional[int]]
+    disk_free_bytes: list[Optional[int]]
+    disk_bytes: list[Optional[int]]
+    indexes: dict[str, dict[str, Any]] = field(default_factory=dict)  # recall, drift, bytes and pairs, by name
+    backups: list[Mapping[str, Any]] = field(default_factory=list)  # at, name, bytes, damaged: the last first
+
+
+@record
 class ProblemCode(Model):
     """The meaning of a problem's code."""
 

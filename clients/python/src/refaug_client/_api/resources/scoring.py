@@ -18,7 +18,7 @@ from refaug_client._api.models.base import Rows
 from refaug_client._api.models.references import Ratings, ReferencedItem, References
 from refaug_client._api.models.replies import BotReplies, HybridScores
 from refaug_client._api.models.scores import MetricInfo, ScoredItem, Scores, Verification
-from refaug_client._api.models.server import Health, ProblemCode, Ready
+from refaug_client._api.models.server import Health, ProblemCode, Ready, ServerFigures
 from refaug_client._core.progress import Progress
 from refaug_client._http.call import Answer, error_of
 from refaug_client._large.batches import AT_ONCE, BATCH, Input
@@ -295,6 +295,10 @@ class ScoringCalls(Resource[K]):
     @route("GET", "/readyz", read=_read_readiness, expected=(503,))  # which names what is missing
     def ready(self) -> Ready:
         """Return whether the server answers without waiting for anything; `missing` names what is not there yet."""
+
+    @route("GET", "/v1/figures")
+    def server_figures(self, *, hours: Optional[int] = None) -> ServerFigures:
+        """Return requests, latencies, failures and sizes of the last hours, by default of a week."""
 
     @route("GET", "/metrics", read=_read_text, headers={"Accept": "text/plain"})
     def server_metrics(self) -> str:
