@@ -120,12 +120,13 @@ class AuditLog:
                     return
 
     def page(
-        self, *, since: datetime | None = None, after: str = "", limit: int = _ROWS_AT_ONCE
+        self, *, since: datetime | None = None, after: str = "", limit: int = _ROWS_AT_ONCE, newest: bool = False
     ) -> tuple[list[AuditEntry], str | None]:
-        """Return the oldest rows after one, or since a time, and the id of the last one if more follow."""
-        rows = select(AUDIT).order_by(AUDIT.c.id).limit(limit + 1)
+        """Return the oldest rows, or the newest, after one or since a time, and the last id if more follow."""
+        rows = select(AUDIT).order_by(AUDIT.c.id.desc() if newest else AUDIT.c.id).limit(limit + 1)
         if after:
-            rows = rows.where(AUDIT.c.id > after) if is_row_id(after) else rows.where(AUDIT.c.id == "")
+            follows = AUDIT.c.id < after if newest else AUDIT.c.id > after
+            rows = rows.where(follows if is_row_id(after) else AUDIT.c.id == "")
         if since is not None:
             rows = rows.where(AUDIT.c.at >= _since_text(since))
         with self._database.reading() as connection:

@@ -18,6 +18,7 @@ from refaug.core.clusters import require_address
 from refaug.core.errors import Usage
 
 MIB: Final = 1 << 20
+WEBHOOK_SECRET: Final = "WEBHOOK_SECRET"  # noqa: S105  a variable, and no flag, which others see
 
 
 def _setting(default: Any, says: str, *, least: float | None = None, most: float | None = None) -> Any:
@@ -72,6 +73,11 @@ class ServeSettings:
         "",
         "hosts that stored bots may call, with commas: names, names with ports, addresses, networks; without it "
         "a server calls none, and a command any",
+    )
+    webhook: str = _setting(
+        "",
+        "address that gets a message when a schedule fails, a check refuses a version, or a study reaches its target; "
+        "with the variable WEBHOOK_SECRET they are signed",
     )
     clusters: str = _setting(
         "",
@@ -245,6 +251,7 @@ class ServeSettings:
         _require_recruiter(self.recruiter_keys, self.recruiter_audience)
         _require_hosts("judge_hosts", self.judge_hosts)
         _require_hosts("bot_hosts", self.bot_hosts)
+        _require_webhook(self)
         for address in self.cluster_addresses:
             _require_cluster(address)
 
@@ -343,6 +350,23 @@ def _require_recruiter(keys: str, audience: str) -> None:
     parts = urlsplit(keys)
     if parts.scheme == "http" and parts.hostname not in ("localhost", "127.0.0.1", "::1"):
         raise Usage(f"REFAUG_RECRUITER_KEYS is {keys!r}", remedy="an https address, or a file")
+
+
+def _require_webhook(settings: ServeSettings) -> None:
+    """Raise Usage for a webhook that is no address, or the server's own one."""
+    if not settings.webhook:
+        return
+    remedy = "an address such as https://hooks.example.com/refaug"
+    try:
+        parts = urlsplit(settings.webhook)
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+    except ValueError:
+        raise Usage(f"REFAUG_WEBHOOK is {settings.webhook!r}", remedy=remedy) from None
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.fragment:
+        raise Usage(f"REFAUG_WEBHOOK is {settings.webhook!r}", remedy=remedy)
+    own_names = {"localhost", "127.0.0.1", "::1", settings.host.strip("[]")}
+    if not settings.uds and port == settings.port and parts.hostname in own_names:
+        raise Usage(f"REFAUG_WEBHOOK is {settings.webhook!r}, this server's own address", remedy=remedy)
 
 
 def _require_hosts(name: str, text: str) -> None:

@@ -322,7 +322,7 @@ ROUTES: dict[str, tuple[Call[Any], Any]] = {
         NewKey,
     ),
     "DELETE /v1/keys/{id}": (Keys.revoke.call("a"), Key),
-    "GET /v1/audit": (Audit.list.call(since="2026-11-20", **PAGED), {"entries": AuditEntry}),
+    "GET /v1/audit": (Audit.list.call(since="2026-11-20", newest=True, **PAGED), {"entries": AuditEntry}),
     "GET /healthz": (Client.health.call(), Health),
     "GET /readyz": (Client.ready.call(), Ready),
     "GET /v1/figures": (Client.server_figures.call(hours=3), ServerFigures),

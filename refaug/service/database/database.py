@@ -42,7 +42,13 @@ _MIGRATION_S: Final = 600.0  # a migration may rewrite a table, and a second ser
 _NO_ROOM: Final = 1 << 20  # SQLite reports a disk that fills up during a write like any file error
 _WRITES: Final = "refaug_writes"  # the execution option of writing transactions
 # PostgreSQL's advisory locks are numbers.
-_LOCKS: Final = {"migrate": 7_302_001, "enqueue": 7_302_002, "evaluation notes": 7_302_003, "audit": 7_302_004}
+_LOCKS: Final = {
+    "migrate": 7_302_001,
+    "enqueue": 7_302_002,
+    "evaluation notes": 7_302_003,
+    "audit": 7_302_004,
+    "targets": 7_302_005,
+}
 
 # The meaning of an operational error of PostgreSQL, by the class of its SQLSTATE.
 _STATE_CLASSES: Final = {

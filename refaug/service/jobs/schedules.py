@@ -28,6 +28,7 @@ from refaug.core.files import NAME, require_name
 from refaug.core.options.decoding import made_of
 from refaug.service.database.database import Database, time_of, time_text
 from refaug.service.database.tables import FIRINGS, JOBS, SCHEDULES
+from refaug.service.history.notices import NoticeKind, add_notice
 from refaug.service.jobs.job_order import parse_order, resources_of
 from refaug.service.jobs.store import JobState, JobStore
 
@@ -288,6 +289,9 @@ class ScheduleStore:
                 connection.execute(
                     FIRINGS.insert().values(schedule=name, due=time_text(firing.due), job=firing.job, note=firing.note)
                 )
+                if (firing.note or "").startswith(_BROKEN_NOTE):
+                    text = f"schedule {name} failed: {firing.note}"
+                    add_notice(connection, NoticeKind.SCHEDULE_FAILED, text, schedule=name, error=firing.note)
             connection.execute(
                 FIRINGS.delete().where(FIRINGS.c.schedule == name, FIRINGS.c.due < time_text(now - _KEEP_FIRINGS))
             )

@@ -24,6 +24,7 @@ from refaug.service.database.database import Database, time_text
 from refaug.service.database.row_ids import is_row_id, new_row_id
 from refaug.service.database.tables import JOB_EVENTS, JOB_RESOURCES, JOBS
 from refaug.service.history.hourly_figures import JOBS_DONE, JOBS_FAILED, count_in_this_hour
+from refaug.service.history.notices import NoticeKind, add_notice
 from refaug.service.jobs.audited_jobs import JobActs
 from refaug.service.jobs.outcomes import outcome_of
 
@@ -369,6 +370,8 @@ class JobStore:
             self._audit_acts(connection, job)
             if state in _COUNTED:
                 count_in_this_hour(connection, **{_COUNTED[state]: 1})
+            if state is JobState.FAILED:
+                _add_notices(connection, job, outcome or {}, error or {})
 
     def _audit_acts(self, connection: Connection, job: Job) -> None:
         """Write what a job has done into the audit log, with its end, however it ends."""
@@ -410,6 +413,7 @@ class JobStore:
         _add_events(connection, job.id, [_state_event(JobState.FAILED, error=error)])
         self._audit_acts(connection, job)
         count_in_this_hour(connection, **{JOBS_FAILED: 1})
+        _add_notices(connection, job, {}, error)
 
     def _requeue(self, connection: Connection, job: Job, why: str, *, tries: int) -> None:
         if job.cancel_requested:
@@ -460,6 +464,16 @@ def _job(row: Row[Any]) -> Job:
         values[name] = None if values[name] is None else orjson.loads(values[name])
     values["resources"] = tuple(orjson.loads(values["resources"]))
     return Job(**{**values, "state": JobState(values["state"])})
+
+
+def _add_notices(connection: Connection, job: Job, outcome: Mapping[str, Any], error: Mapping[str, Any]) -> None:
+    """Add what a webhook is told of a job that failed: a version that was refused, and a schedule."""
+    why = error.get("message", "")
+    facts = {"job": job.id, "job_kind": job.kind, "schedule": job.schedule, "code": error.get("code"), "error": why}
+    if outcome.get("version") and outcome.get("published") is False:
+        add_notice(connection, NoticeKind.VERSION_REFUSED, str(why), **facts, version=outcome["version"])
+    if job.schedule is not None:
+        add_notice(connection, NoticeKind.SCHEDULE_FAILED, f"schedule {job.schedule} failed: {why}", **facts)
 
 
 def _load_job(connection: Connection, id: str, *, locked: bool = False) -> Job:

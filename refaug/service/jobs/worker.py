@@ -37,6 +37,7 @@ from refaug.service.database.row_ids import RowHolders
 from refaug.service.database.stored_answers import IdempotencyStore
 from refaug.service.database.tables import JOBS
 from refaug.service.evaluations.evaluation_store import EvaluationStore, remove_expired
+from refaug.service.history.notices import NoticeBox
 from refaug.service.jobs import kinds
 from refaug.service.jobs.audited_jobs import JobActs
 from refaug.service.jobs.interruption import Interruption, StopReason
@@ -283,11 +284,27 @@ def run_worker(
             Interruption().handle_signals(until) as interruption,
         ):
             worker = Worker(home, serve, database, name=name, run=run, interruption=interruption, traces=traces)
-            with worker.monitoring(maintains=not once):
+            with worker.monitoring(maintains=not once), _sending_notices(database, serve, sends=not once):
                 worker.loop(once=once, between_jobs=between_jobs)
         return 0
     finally:
         database.close()
+
+
+@contextmanager
+def _sending_notices(database: Database, serve: ServeSettings, *, sends: bool) -> Iterator[None]:
+    """Deliver notices during the block, if there is a webhook."""
+    if not serve.webhook or not sends:
+        yield
+        return
+    from refaug.service.history.notice_sender import NoticeSender  # noqa: PLC0415  httpx
+
+    sender = NoticeSender(NoticeBox(database), serve)
+    sender.start()
+    try:
+        yield
+    finally:
+        sender.stop()
 
 
 # ── Working ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -534,6 +551,8 @@ class Worker:
                 EndedJobs(self._database, self._home, self._serve).discard_all()
                 remove_expired(self._home, self._serve, self._database)
                 RowHolders(self._home).remove_dead()
+                if not self._serve.webhook:
+                    NoticeBox(self._database).clear()
                 for name in installation.registered(installation.CHORES):
                     installation.find(installation.CHORES, name)(self._database)
                 log.info("tidied", extra={"rows": removed})

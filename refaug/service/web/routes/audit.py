@@ -39,7 +39,7 @@ class AuditEntryOut(BaseModel):
 class AuditOut(ResponseModel, Page):
     """A page of the audit log."""
 
-    entries: list[AuditEntryOut] = Field(description="the oldest first")
+    entries: list[AuditEntryOut] = Field(description="the oldest first, or the newest")
 
 
 # ── Routes ────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -54,11 +54,14 @@ async def list_audit_log(
     since: Annotated[
         datetime | None, Query(description="only what was done at this time or later; UTC without a zone")
     ] = None,
+    newest: Annotated[bool, Query(description="the newest first, instead of the oldest")] = False,
     after: After = "",
     limit: Limit = 50,
 ) -> Response:
-    """Who published, removed, erased, withdrew, queued and cancelled, and made or revoked keys: the oldest first."""
+    """Who published, removed, erased, withdrew, queued and cancelled, made backups, and made or revoked keys."""
     audit = state_of(request).audit
     moment = since.replace(tzinfo=UTC) if since is not None and since.tzinfo is None else since
-    page, following = await database_threads.run_query(lambda: audit.page(since=moment, after=after, limit=limit))
+    page, following = await database_threads.run_query(
+        lambda: audit.page(since=moment, after=after, limit=limit, newest=newest)
+    )
     return json_response({"entries": [entry.as_json() for entry in page], "next": following})

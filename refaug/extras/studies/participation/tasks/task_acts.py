@@ -15,6 +15,7 @@ from refaug.extras.studies.participation.page_languages import server_words
 from refaug.extras.studies.participation.study_store import Attendance, json_text, storable, storable_json
 from refaug.extras.studies.participation.tasks import task_assignment
 from refaug.extras.studies.participation.tasks.chat_turns import messages_of, turns_done
+from refaug.extras.studies.participation.tasks.study_targets import notice_target
 from refaug.extras.studies.participation.tasks.task_assignment import change_load
 from refaug.extras.studies.protocol.study_form import ShownForm, StudyQuestion, checked_answers, missing_answers
 from refaug.extras.studies.protocol.study_items import ShownMessage, StudyUnit, dialogue_messages
@@ -253,6 +254,7 @@ def finish_task(connection: Connection, attending: Attendance, task: Row[Any]) -
     if why := obstacle(connection, attending, task, TaskContent.of(connection, attending, task)):
         raise Conflict(f"this cannot be finished yet: {why}", remedy="do that first")
     connection.execute(_DONE, {"task": task.id, "now": time_text(attending.now)})
+    notice_target(connection, attending, task)
     _go_on(connection, attending)
     return {"finish": {"task": task.id, "position": int(attending.participant.position)}}
 

@@ -44,7 +44,7 @@ function versionBefore(versions, current) {
 }
 
 function table(context, versions) {
-  return element("div", { class: "scroll" }, element("table", { class: "stacked" },
+  return element("div", { class: "scroll" }, element("table", { },
     element("thead", {}, element("tr", {}, COLUMNS[context.kind].map((name) => element("th", { scope: "col", class: NUMBERS.has(name) ? "number" : null }, name || element("span", { class: "visually-hidden" }, "Acts"))))),
     element("tbody", {}, versions.map((version) => rows(context, version)))));
 }
@@ -75,12 +75,14 @@ function badge(version) {
   return version.was_published ? element("span", { class: "badge" }, "served before") : "";
 }
 
+const percent = (share) => `${Number((share * 100).toFixed(1))} %`;
+
 /** The recall of the version's own check, else the one that the job behind it measured. */
 function recallOf(version, job) {
   const recall = version.recall_at_15 ?? job?.result?.recall?.recall, target = version.recall_target;
   if (typeof recall !== "number") return "not measured";
   const isLow = typeof target === "number" && recall < target;
-  return [element("span", { class: isLow ? "warn" : "" }, recall.toFixed(3)), typeof target === "number" ? element("div", { class: "faint" }, `at least ${target}`) : ""];
+  return [element("span", { class: isLow ? "warn" : "" }, percent(recall)), typeof target === "number" ? element("div", { class: "faint" }, `wanted: ${percent(target)}`) : ""];
 }
 
 /** How far scores on a frozen set have moved, as the night that made the version has measured. */

@@ -1,15 +1,15 @@
 /** Jobs: a list, one of them with live progress and log, cancelling, and trying again. */
 
 import { ENDED, address, events, get, post, remove } from "./api.js";
+import { stateBadge } from "./components/states.js";
+import { table } from "./components/tables.js";
 import { byId, element, fill, printable, userText } from "./dom.js";
-import { count, duration, time } from "./format.js";
+import { bytes, count, duration, time } from "./format.js";
 import { empty, moment, showProblem } from "./frame.js";
 
-const SHOWN = 25, LOG_LINES = 200;
-let isAdmin = false, refreshAll = () => undefined, watching = new AbortController(), shown = SHOWN;
+const SHOWN = 25, LOG_LINES = 200, LOOK_MS = 3_000;
+let looking = null, isAdmin = false, refreshAll = () => undefined, watching = new AbortController(), shown = SHOWN;
 
-const SIGNS = { queued: "", running: "warn", done: "good", failed: "bad", cancelled: "" };
-export const stateBadge = (state) => element("span", { class: `badge ${SIGNS[state] ?? ""}` }, state);
 export const jobLink = (id, what) => [element("a", { href: `#job=${id}` }, `${what}job ${id.slice(-6)}`), " "];
 
 export function setUpJobs(mayAct, refresh) {
@@ -23,23 +23,21 @@ export async function loadJobs() {
   const place = byId("jobs"), state = byId("job-state").value;
   try {
     const page = await get(`/v1/jobs?limit=${shown}${state ? `&state=${state}` : ""}`);
-    fill(place, page.jobs.length ? table(page.jobs) : empty(element("p", {}, state ? `No job is ${state}.` : "No job has run yet. “New job” starts one; a schedule starts one every night.")),
+    fill(place, page.jobs.length ? jobTable(page.jobs) : empty(element("p", {}, state ? `No job is ${state}.` : "No job has run yet. “New job” starts one; a schedule starts one every night.")),
       page.next !== null && shown < 200 && element("button", { type: "button", class: "small", onclick: () => { shown = 200; loadJobs(); } }, "Show more"));
+    clearTimeout(looking);
+    if (page.jobs.some((job) => !ENDED.has(job.state))) looking = setTimeout(loadJobs, LOOK_MS);
   } catch (error) {
     showProblem(place, error);
   }
   place.removeAttribute("aria-busy");
 }
 
-function table(jobs) {
-  return element("div", { class: "scroll" }, element("table", { class: "stacked" },
-    element("thead", {}, element("tr", {}, ["Job", "State", "What", "Asked for", "Took"].map((name) => element("th", { scope: "col", class: name === "Took" ? "number" : null }, name)))),
-    element("tbody", {}, jobs.map((job) => element("tr", {},
-      element("th", { scope: "row" }, element("a", { href: `#job=${job.id}` }, job.kind)),
-      element("td", { dataset: { name: "State" } }, stateBadge(job.state), job.error ? element("div", { class: "bad" }, userText(shortened(job.error.message))) : ""),
-      element("td", { dataset: { name: "What" } }, whatOf(job)),
-      element("td", { dataset: { name: "Asked for" } }, moment(job.created), askedBy(job)),
-      element("td", { class: "number", dataset: { name: "Took" } }, job.started ? duration(job.started, job.finished) : "–"))))));
+function jobTable(jobs) {
+  return table(["Job", "State", "Outcome", "What", { name: "Asked for", isMinor: true }, { name: "Took", isNumber: true }], jobs.map((job) => [
+    element("a", { href: `#job=${job.id}` }, job.kind), stateBadge(job.state),
+    job.state === "running" ? userText(progressOf(job.progress)) : element("span", { class: job.error ? "bad" : null }, userText(shortened(job.outcome ?? "–"))),
+    whatOf(job), [moment(job.created), askedBy(job)], job.started ? duration(job.started, job.finished) : "–"]));
 }
 
 /** Return what a job is about; an evaluation has a page of its scores. */
@@ -97,7 +95,24 @@ function update(job, parts) {
   fill(parts.actions, isAdmin && !job.finished && !job.cancel_requested && act("Cancel", `/v1/jobs/${job.id}`, "DELETE"),
     isAdmin && ["failed", "cancelled"].includes(job.state) && act("Try again", `/v1/jobs/${job.id}/retry`, "POST"));
   fill(parts.outcome, job.error && element("div", { class: "notice bad" }, element("p", {}, element("strong", {}, job.error.code ?? "error"), ": ", userText(job.error.message ?? "")), job.error.remedy && element("p", {}, "What helps: ", userText(job.error.remedy))),
-    job.result && element("details", { open: true }, element("summary", {}, "Result"), element("pre", { tabindex: 0 }, printable(JSON.stringify(job.result, null, 2).slice(0, 20_000)))));
+    job.outcome && !job.error && element("p", { class: "outcome" }, userText(job.outcome)),
+    job.result && [facts(job.result), element("details", {}, element("summary", {}, "Result as JSON"), element("pre", { tabindex: 0 }, printable(JSON.stringify(job.result, null, 2).slice(0, 20_000))))]);
+}
+
+const DEEPEST = 2, MOST_FACTS = 24;
+
+/** Return what a job has found out as a list of facts; what lies deeper, and long lists, are told by their size. */
+function facts(found, depth = 0) {
+  const told = Object.entries(found).filter(([, value]) => value !== null && value !== "" && !(Array.isArray(value) && !value.length)).slice(0, MOST_FACTS);
+  return element("dl", { class: "facts" }, told.flatMap(([name, value]) => [element("dt", {}, printable(name.replaceAll("_", " "))), element("dd", {}, factOf(name, value, depth))]));
+}
+
+function factOf(name, value, depth) {
+  if (typeof value === "boolean") return value ? "yes" : "no";
+  if (typeof value === "number") return name.endsWith("bytes") ? bytes(value) : Number.isInteger(value) ? count(value) : String(Number(value.toPrecision(4)));
+  if (typeof value === "string") return userText(shortened(value));
+  if (Array.isArray(value)) return value.length <= 10 && value.every((one) => typeof one !== "object") ? userText(value.join(", ")) : count(value.length);
+  return depth < DEEPEST ? facts(value, depth + 1) : count(Object.keys(value).length);
 }
 
 async function follow(job, parts, signal) {
@@ -113,10 +128,27 @@ async function follow(job, parts, signal) {
   if (!ENDED.has(job.state)) refreshAll();
 }
 
-function showProgress({ stage, done, total, unit }, parts) {
+function showProgress(progress, parts) {
+  const { done, total } = progress;
   if (typeof total === "number" && total > 0) parts.bar.value = Math.min(1, (done ?? 0) / total);
   else parts.bar.removeAttribute("value");
-  parts.stage.textContent = `${stage ?? ""}${typeof done === "number" ? `: ${count(done)}${typeof total === "number" ? ` of ${count(total)}` : ""} ${unit ?? ""}` : ""}`;
+  parts.stage.textContent = progressOf(progress);
+}
+
+/** Return where a job is, in words: its stage, how much of it is done, and how long the rest takes at this pace. */
+export function progressOf(progress) {
+  if (!progress) return "";
+  const { stage, done, total, unit, since } = progress;
+  const isCounted = typeof total === "number" && total > 0;
+  const amount = typeof done === "number" && (isCounted || done > 0) ? `${count(done)}${isCounted ? ` of ${count(total)}` : ""} ${unit ?? ""}`.trim() : "";
+  return [[stage, amount].filter(Boolean).join(": "), isCounted && since && leftOf(done, total, since)].filter(Boolean).join(", ");
+}
+
+function leftOf(done, total, since) {
+  const passed = Date.now() - Date.parse(since);
+  if (!(done > 0) || done >= total || passed < 2_000) return "";
+  const minutes = (passed * (total - done)) / done / 60_000;
+  return minutes < 1 ? "less than a minute left" : minutes < 90 ? `${Math.round(minutes)} min left` : `${Math.round(minutes / 60)} h left`;
 }
 
 /** Add a line to the log, soon: many events that come at once are drawn at once, and only the last lines are drawn. */

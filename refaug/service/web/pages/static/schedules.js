@@ -3,7 +3,8 @@
 import { get, listAll, post, put, remove } from "./api.js";
 import { byId, element, fill, printable, userText } from "./dom.js";
 import { dueMoment, empty, moment, showProblem } from "./frame.js";
-import { jobLink, openJob, stateBadge } from "./jobs.js";
+import { badge, stateBadge } from "./components/states.js";
+import { jobLink, openJob } from "./jobs.js";
 import { openOrder } from "./orders.js";
 import { ask } from "./question.js";
 
@@ -11,10 +12,10 @@ import { ask } from "./question.js";
 export async function showSchedules(isAdmin, refresh) {
   const rows = await listAll("/v1/schedules", "schedules");
   if (!rows.length) return empty(element("p", {}, "Nothing runs by itself. A schedule of kind “nightly” ingests what was posted, updates an index, checks it and publishes it."));
-  return element("div", { class: "scroll" }, element("table", { class: "stacked" },
+  return element("div", { class: "scroll" }, element("table", { },
     element("thead", {}, element("tr", {}, ["Schedule", "When", "What", "Next", ""].map((name) => element("th", { scope: "col" }, name || element("span", { class: "visually-hidden" }, "Acts"))))),
     element("tbody", {}, rows.map((row) => element("tr", {},
-      element("th", { scope: "row" }, userText(row.name), " ", row.enabled ? "" : element("span", { class: "badge warn" }, "paused")),
+      element("th", { scope: "row" }, userText(row.name), " ", row.enabled ? "" : badge("paused", "warn")),
       element("td", { dataset: { name: "When" } }, element("code", {}, row.cron), ` ${row.timezone}`),
       element("td", { dataset: { name: "What" } }, row.order.kind, " ", userText(row.order.index ?? row.order.log ?? row.order.name ?? "")),
       element("td", { dataset: { name: "Next" } }, row.next.length ? row.next.slice(0, 3).map((due) => element("div", {}, dueMoment(due, row.timezone))) : row.enabled ? "never due again" : "paused"),

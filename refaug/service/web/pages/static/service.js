@@ -1,12 +1,14 @@
-/** What serves, since when, and what last night's job did; versions, logs, jobs, schedules and sets. */
+/** What serves, since when, and what last night's job did; the service over time; versions, logs, jobs, schedules and sets. */
 
 import { get, listAll, untilAnswered } from "./api.js";
 import { showVersions } from "./artefacts.js";
 import { byId, element, fill, printable, userText } from "./dom.js";
 import { bytes, count, countOf } from "./format.js";
 import { allows, dueMoment, empty, moment, ownKey, showProblem, start } from "./frame.js";
-import { jobLink, loadJobs, openJob, setUpJobs, stateBadge } from "./jobs.js";
+import { stateBadge } from "./components/states.js";
+import { jobLink, loadJobs, openJob, setUpJobs } from "./jobs.js";
 import { setUpOrders } from "./orders.js";
+import { loadAudit, loadFigures, setUpOverTime } from "./over_time.js";
 import { setUpSchedules, showSchedules } from "./schedules.js";
 
 let own = null;
@@ -42,6 +44,7 @@ async function now() {
     if (!Object.keys(serving).length) fact(`Serves ${kind}`, element("span", { class: "warn" }, "none is published"));
   }
   for (const [what, why] of Object.entries(ready.troubles ?? {})) fact("Trouble", element("span", { class: "bad" }, userText(`${what}: ${why}`)));
+  for (const why of ready.degraded ?? []) fact("Degraded", element("span", { class: "warn" }, userText(why)));
   const nights = await Promise.all(schedules.slice(0, 20).map((schedule) => get(`/v1/schedules/${encodeURIComponent(schedule.name)}`).catch(() => null)));
   for (const night of nights.filter((row) => row !== null)) fact(`Schedule ${printable(night.name)}`, await lastFiring(night));
   if (!nights.length) fact("Schedules", "none: nothing runs by itself");
@@ -51,19 +54,19 @@ async function now() {
 
 const FAILURES = 5; // the newest ones, among which one may still stand
 
-/** Return the newest job that has failed and was not done since; null where the same orders ended well later. */
+/** Return the newest job that has failed and whose like was not done since; null where all of them ended well later. */
 async function lastFailure() {
   const { jobs } = await get(`/v1/jobs?state=failed&limit=${FAILURES}`);
   const wereDone = await Promise.all(jobs.map(wasDoneSince));
   return jobs.find((_job, at) => !wereDone[at]) ?? null;
 }
 
-/** Return whether the same order has ended well after this job; orders to erase keep no names by which to tell. */
-async function wasDoneSince({ kind, order, resources, finished }) {
+/** Return whether a later job of the same schedule, or else of the same kind and things, ended well; each erasure stands for itself. */
+async function wasDoneSince({ kind, schedule, resources, finished }) {
   if (kind === "erase") return false;
-  const of = resources.length ? `&resource=${encodeURIComponent(resources[0])}` : "";
+  const of = !schedule && resources.length ? `&resource=${encodeURIComponent(resources[0])}` : "";
   const { jobs } = await get(`/v1/jobs?state=done&kind=${kind}${of}&limit=50`);
-  return jobs.some((job) => job.finished > finished && JSON.stringify(job.order) === JSON.stringify(order));
+  return jobs.some((job) => job.finished > finished && (schedule ? job.schedule === schedule : String(job.resources) === String(resources)));
 }
 
 async function lastFiring(schedule) {
@@ -73,16 +76,9 @@ async function lastFiring(schedule) {
   if (!last.job) return [element("span", { class: "warn" }, "did not run "), moment(last.due), ": ", userText(last.note ?? ""), "; ", next];
   if (last.state === null) return ["ran ", moment(last.due), "; its job was removed since; ", next];
   const job = await get(`/v1/jobs/${last.job}`);
-  return [stateBadge(job.state), " ", jobLink(job.id, `${job.kind}, `), moment(last.due), job.state === "done" ? outcomeOf(job) : "",
+  return [stateBadge(job.state), " ", jobLink(job.id, `${job.kind}, `), moment(last.due), job.state === "done" ? element("div", {}, userText(job.outcome)) : "",
     job.error ? element("div", { class: "bad" }, "Why: ", userText(job.error.message), job.error.remedy ? [" What helps: ", userText(job.error.remedy)] : "") : "",
     element("div", { class: "faint" }, next)];
-}
-
-/** Return whether a finished job has published a version, in words. */
-function outcomeOf({ result }) {
-  if (typeof result?.published !== "boolean") return "";
-  if (result.published) return element("div", { class: "good" }, `published ${result.version ?? ""}`);
-  return element("div", {}, result.version ? `made ${result.version}, which its order does not publish` : "published nothing: there was nothing new");
 }
 
 // ── logs and sets ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -90,7 +86,7 @@ function outcomeOf({ result }) {
 async function logs() {
   const rows = await listAll("/v1/logs", "logs");
   if (!rows.length) return empty(element("p", {}, "No log yet. Put a file of dialogues into inbox/ and start a job of kind “ingest”, or post dialogues: ", element("code", {}, "refaug log ingest FILE --log NAME"), "."));
-  return element("div", { class: "scroll" }, element("table", { class: "stacked" },
+  return element("div", { class: "scroll" }, element("table", { },
     element("thead", {}, element("tr", {}, ["Log", "Pairs", "Dialogues", "Size", "Changed", "Growth"].map((name) => element("th", { scope: "col", class: name === "Changed" || name === "Log" ? null : "number" }, name)))),
     element("tbody", {}, rows.map((row) => element("tr", {},
       element("th", { scope: "row" }, userText(row.name), row.problem ? element("div", { class: "bad" }, userText(row.problem)) : ""),
@@ -130,7 +126,7 @@ function growth(ingests) {
 async function sets() {
   const rows = await listAll("/v1/reference-sets", "sets");
   if (!rows.length) return empty(element("p", {}, "No set is frozen yet. A set keeps references and weights, so that scores keep their meaning: the playground freezes one item, ", element("code", {}, "refaug sets freeze"), " a file."));
-  return element("div", { class: "scroll" }, element("table", { class: "stacked" },
+  return element("div", { class: "scroll" }, element("table", { },
     element("thead", {}, element("tr", {}, ["Set", "Purpose", "Items", "Frozen"].map((name) => element("th", { scope: "col", class: name === "Items" ? "number" : null }, name)))),
     element("tbody", {}, rows.map((row) => element("tr", { id: `set-${row.id}`, tabindex: -1 },
       element("th", { scope: "row", class: "mono" }, row.id, row.withdrawn ? element("span", { class: "bad" }, " withdrawn") : ""),
@@ -143,7 +139,7 @@ async function sets() {
 function refresh() {
   return Promise.all([
     section("now", now), section("versions", () => showVersions(allows(own, "admin"), refresh)), section("logs", logs),
-    section("schedules", () => showSchedules(allows(own, "admin"), refresh)), section("sets", sets), loadJobs(),
+    section("schedules", () => showSchedules(allows(own, "admin"), refresh)), section("sets", sets), loadJobs(), loadFigures(), loadAudit(allows(own, "admin")),
   ]);
 }
 
@@ -180,5 +176,6 @@ window.addEventListener("hashchange", () => {
   showSet();
 });
 setUpOrders(refresh);
+setUpOverTime(() => loadFigures());
 setUpSchedules(refresh);
 start(load);

@@ -47,9 +47,14 @@ class Audit(Resource[K]):
 
     @route("GET", "/v1/audit", key="entries")
     def list(
-        self, *, since: Union[str, datetime, None] = None, after: Optional[str] = None, limit: Optional[int] = None
+        self,
+        *,
+        since: Union[str, datetime, None] = None,
+        newest: Optional[bool] = None,
+        after: Optional[str] = None,
+        limit: Optional[int] = None,
     ) -> Rows[AuditEntry]:
-        """Return who published, removed, erased, queued, and made or revoked keys, the oldest first.
+        """Return who published, removed, erased, queued, and made or revoked keys, the oldest first or the newest.
 
         rows = client.audit.list(since="2026-11-20")
         """

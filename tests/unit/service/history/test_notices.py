@@ -1,0 +1,278 @@
+"""Notices reach a webhook at least once and in their order, whatever fails, hangs or is killed meanwhile."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from refaug.core.errors import Usage
+from refaug.service.history.notice_sender import NoticeSender, signature, wait_s, webhook_policy
+from refaug.service.history.notices import MOST, NoticeBox, NoticeKind, add_notice
+from refaug.service.jobs.schedules import ScheduleStore
+from refaug.service.jobs.store import JobState, JobStore
+from refaug.service.server_settings import WEBHOOK_SECRET, ServeSettings
+
+pytest_plugins = ("databases",)
+
+
+class Hook:
+    """The other side: a server on loopback that answers as it is told, and keeps what it took."""
+
+    def __init__(self, port: int = 0) -> None:
+        self.statuses, self.taken, self.calls, self.hangs = list[int](), list[dict](), list[dict](), threading.Event()
+        self.goes_on = threading.Event()
+        hook = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                call = {"headers": dict(self.headers), "body": body, "path": self.path}
+                hook.calls.append(call)
+                if hook.hangs.is_set():
+                    hook.goes_on.wait(30)
+                status = hook.statuses.pop(0) if hook.statuses else 204
+                self.send_response(status)
+                if status == 302:
+                    self.send_header("Location", "/elsewhere")
+                self.end_headers()
+                if status == 204:
+                    hook.taken.append(call)
+
+            def log_message(self, *_: object) -> None:
+                """Say nothing."""
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
+        self.port = self._server.server_address[1]
+        threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+
+    def close(self) -> None:
+        self.goes_on.set()
+        self._server.shutdown()
+        self._server.server_close()
+
+    def said(self) -> list[str]:
+        return [json.loads(call["body"])["text"] for call in self.taken]
+
+
+@contextmanager
+def hooked(port: int = 0) -> Iterator[Hook]:
+    hook = Hook(port)
+    try:
+        yield hook
+    finally:
+        hook.close()
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = datetime.now(UTC) + timedelta(seconds=1)
+
+    def __call__(self) -> datetime:
+        return self.now
+
+    def wait(self, seconds: float) -> None:
+        self.now += timedelta(seconds=seconds)
+
+
+@pytest.fixture
+def box(database) -> NoticeBox:
+    return NoticeBox(database)
+
+
+def tell(database, *texts: str) -> None:
+    for text in texts:
+        with database.writing() as connection:
+            add_notice(connection, NoticeKind.SCHEDULE_FAILED, text, schedule="night")
+
+
+def sender(box: NoticeBox, hook: Hook, clock: Clock, timeout_s: float = 10.0) -> NoticeSender:
+    serve = ServeSettings(webhook=f"http://127.0.0.1:{hook.port}/hook")
+    return NoticeSender(box, serve, timeout_s=timeout_s, clock=clock)
+
+
+def test_notices_come_in_their_order_each_with_its_kind_and_facts(database, box):
+    with hooked() as hook:
+        tell(database, "one", "two", "three")
+        sending = sender(box, hook, Clock())
+        assert [sending.deliver_next() for _ in range(4)] == [True, True, True, False]
+        assert hook.said() == ["one", "two", "three"]
+        body = json.loads(hook.taken[0]["body"])
+        assert (body["type"], body["data"]) == ("schedule.failed", {"schedule": "night"})
+        assert len({call["headers"]["webhook-id"] for call in hook.taken}) == 3
+        assert "webhook-signature" not in hook.taken[0]["headers"]
+        assert box.waiting() == (0, None)
+
+
+def test_what_fails_is_tried_again_later_and_later_and_nothing_overtakes_it(database, box):
+    with hooked() as hook:
+        hook.statuses = [503, 500, 429]
+        tell(database, "one", "two")
+        clock = Clock()
+        sending = sender(box, hook, clock)
+        for wait in (1, 2, 4):
+            assert not sending.deliver_next()
+            assert box.waiting()[1] in ("status 503", "status 500", "status 429")
+            clock.wait(wait - 0.1)
+            assert not sending.deliver_next()  # it is not due yet
+            clock.wait(0.1)
+        assert sending.deliver_next()
+        assert sending.deliver_next()
+        assert hook.said() == ["one", "two"]
+        assert len({call["headers"]["webhook-id"] for call in hook.calls}) == 2
+        assert len({call["body"] for call in hook.calls}) == 2  # the same in each try
+
+
+def test_waiting_grows_to_an_hour():
+    assert [wait_s(tries) for tries in (1, 2, 3, 12, 13, 100)] == [1, 2, 4, 2048, 3600, 3600]
+
+
+def test_a_signature_is_the_one_made_by_hand(database, box, monkeypatch):
+    key = b"a key of 24 bytes, or so"
+    monkeypatch.setenv(WEBHOOK_SECRET, f"whsec_{base64.b64encode(key).decode()}")
+    with hooked() as hook:
+        tell(database, "one")
+        assert sender(box, hook, Clock()).deliver_next()
+        call = hook.taken[0]
+    signed = f"{call['headers']['webhook-id']}.{call['headers']['webhook-timestamp']}.".encode() + call["body"]
+    by_hand = base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
+    assert call["headers"]["webhook-signature"] == f"v1,{by_hand}"
+    plain = base64.b64encode(hmac.new(b"plain", b"n.7.{}", hashlib.sha256).digest()).decode()
+    assert signature("plain", "n", 7, b"{}") == f"v1,{plain}"
+
+
+def test_a_server_that_hangs_is_left_and_asked_again(database, box):
+    with hooked() as hook:
+        hook.hangs.set()
+        tell(database, "one")
+        clock = Clock()
+        sending = sender(box, hook, clock, timeout_s=0.3)
+        assert not sending.deliver_next()
+        assert box.waiting() == (1, "no answer within 0.3 s")
+        hook.hangs.clear()
+        clock.wait(1)
+        assert sending.deliver_next()
+        assert json.loads(hook.calls[-1]["body"])["text"] == "one"
+
+
+def test_a_server_that_was_killed_gets_it_when_it_is_back(database, box):
+    with hooked() as hook:
+        port = hook.port
+        sending = sender(box, hook, clock := Clock())
+    tell(database, "one")
+    assert not sending.deliver_next()
+    assert "no connection" in str(box.waiting()[1])
+    clock.wait(1)
+    with hooked(port) as again:
+        assert sending.deliver_next()
+        assert again.said() == ["one"]
+
+
+def test_a_notice_whose_sender_was_killed_is_sent_by_another_after_a_while(database, box):
+    with hooked() as hook:
+        tell(database, "one")
+        clock = Clock()
+        taken = box.take(clock(), 30.0)
+        assert taken is not None
+        assert json.loads(taken.body)["text"] == "one"
+        sending = sender(box, hook, clock)
+        assert not sending.deliver_next()  # the first one may still be sending it
+        clock.wait(31)
+        assert sending.deliver_next()
+        assert (hook.said(), hook.taken[0]["headers"]["webhook-id"]) == (["one"], taken.id)
+
+
+def test_what_is_refused_or_too_old_is_given_up_so_that_others_follow(database, box):
+    with hooked() as hook:
+        hook.statuses = [410, 302, 404, 400, 422]
+        tell(database, "bad", "good")
+        clock = Clock()
+        sending = sender(box, hook, clock)
+        for _ in range(4):
+            assert not sending.deliver_next()
+            clock.wait(60)
+        assert sending.deliver_next()
+        assert sending.deliver_next()
+        assert hook.said() == ["good"]
+        assert {call["path"] for call in hook.calls} == {"/hook"}  # no redirect is followed
+        hook.statuses = [503]
+        tell(database, "old")
+        clock.wait(4 * 86_400)
+        assert sending.deliver_next()
+        assert box.waiting() == (0, None)
+
+
+def test_at_most_so_many_wait(database, box, monkeypatch):
+    monkeypatch.setattr("refaug.service.history.notices.MOST", 3)
+    tell(database, *(str(number) for number in range(5)))
+    assert (box.waiting()[0], MOST) == (3, 1_000)
+    assert json.loads(box.take(datetime.now(UTC), 1.0).body)["text"] == "2"
+
+
+def test_inside_addresses_are_refused_unless_they_are_named(database, box):
+    policy = webhook_policy(ServeSettings(webhook="https://hooks.example.com/x"))
+    with pytest.raises(Exception, match="inside address"):
+        policy.require_address("hooks.example.com", "10.0.0.7", 443, is_plain_secret=False)
+    listed = webhook_policy(ServeSettings(webhook="https://hooks.example.com/x", bot_hosts="10.0.0.0/8"))
+    assert str(listed.require_address("hooks.example.com", "10.0.0.7", 443, is_plain_secret=False)) == "10.0.0.7"
+    with pytest.raises(Exception, match="no endpoint can be"):
+        listed.require_address("hooks.example.com", "169.254.169.254", 443, is_plain_secret=False)
+
+
+@pytest.mark.parametrize(
+    "webhook", ["hooks.example.com", "ftp://a.example/x", "https://u:p@a.example/", "http://localhost:8000/x"]
+)
+def test_what_is_no_webhook_is_refused_at_the_start(webhook):
+    with pytest.raises(Usage, match="REFAUG_WEBHOOK"):
+        ServeSettings(webhook=webhook)
+
+
+# ── what is told ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def told(box: NoticeBox) -> list[tuple[str, str]]:
+    found, now = [], datetime.now(UTC) + timedelta(seconds=1)
+    while (notice := box.take(now, 1.0)) is not None:
+        body = json.loads(notice.body)
+        found.append((body["type"], body["text"]))
+        box.remove(notice.id)
+    return found
+
+
+def test_a_failed_job_of_a_schedule_and_a_refused_version_are_told(database, box):
+    jobs = JobStore(database)
+    job = jobs.enqueue("nightly", {"kind": "nightly"}, ["index/chat"], schedule="night")
+    jobs.claim("w")
+    why = "index chat@2026-11-20.7 was built but not published: recall is 0.8, at least 0.9 is required"
+    outcome = {"version": "2026-11-20.7", "published": False}
+    jobs.finish(job.id, "w", JobState.FAILED, outcome=outcome, error={"code": "check_failed", "message": why})
+    jobs.finish(job.id, "w", JobState.FAILED, outcome=outcome, error={"code": "check_failed", "message": why})
+    assert told(box) == [("version.refused", why), ("schedule.failed", f"schedule night failed: {why}")]
+
+
+def test_a_job_that_ends_well_or_was_asked_for_by_hand_tells_nothing(database, box):
+    jobs = JobStore(database)
+    for state, schedule in ((JobState.DONE, "night"), (JobState.FAILED, None), (JobState.CANCELLED, "night")):
+        job = jobs.enqueue("gc", {"kind": "gc"}, [], schedule=schedule)
+        jobs.claim("w")
+        jobs.finish(job.id, "w", state, outcome={}, error={"message": "no"} if state is JobState.FAILED else None)
+    assert told(box) == []
+
+
+def test_a_schedule_whose_order_cannot_be_read_is_told(database, box):
+    schedules, jobs = ScheduleStore(database), JobStore(database)
+    then = datetime(2026, 11, 20, tzinfo=UTC)
+    order = {"kind": "index-update", "index": "chat"}
+    schedules.put("night", cron="30 2 * * *", timezone="UTC", order=order, now=then)
+    with database.writing() as connection:
+        connection.exec_driver_sql("""UPDATE schedules SET "order" = '{"kind": "no such kind"}'""")
+    schedules.tick(jobs, then + timedelta(hours=3))
+    assert [kind for kind, _ in told(box)] == ["schedule.failed"]
