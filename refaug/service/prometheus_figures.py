@@ -39,6 +39,7 @@ _SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0,
 _ITEMS: Final = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1_024.0)
 
 if TYPE_CHECKING:
+    from refaug.bots.stored.endpoint_bot import BotUse
     from refaug.core.clusters import ShardState
 
 log = logging.getLogger(__name__)
@@ -79,7 +80,15 @@ SHARD_SECONDS: Final = CountedFigure(
     "refaug_shard_seconds", "Seconds until a shard on a cluster answered.", ("shard",), _SECONDS
 )
 
-_COUNTERS: Final = (REQUESTS, HITS, MISSES, UNSCORED, SHARD_CALLS)
+BOT_REQUESTS: Final = CountedFigure(
+    "refaug_bot_requests", "Requests to a stored bot behind an address: answered or failed.", ("bot", "outcome")
+)
+BOT_TOKENS: Final = CountedFigure("refaug_bot_tokens", "Tokens that a stored bot's answers have cost.", ("bot",))
+BOT_MONEY: Final = CountedFigure(
+    "refaug_bot_money", "What a stored bot's answers have cost by the prices of its file.", ("bot", "currency")
+)
+
+_COUNTERS: Final = (REQUESTS, HITS, MISSES, UNSCORED, SHARD_CALLS, BOT_REQUESTS, BOT_TOKENS, BOT_MONEY)
 _HISTOGRAMS: Final = (LATENCY, STAGE, BATCH, SHARD_SECONDS)
 _GAUGES: Final = (QUEUE,)
 _GAUGE_NAMES: Final = tuple(gauge.name for gauge in _GAUGES)
@@ -109,6 +118,17 @@ def shard(name: str, outcome: str, seconds: float) -> None:
     SHARD_CALLS.increase(label, outcome)
     if outcome != "failed":
         SHARD_SECONDS.observe(label, measured=seconds)
+
+
+def bot(use: BotUse) -> None:
+    """Count what a bot behind an address was asked, and what that cost."""
+    for outcome, number in (("answered", use.requests - use.failures), ("failed", use.failures)):
+        if number:
+            BOT_REQUESTS.increase(use.bot, outcome, by=number)
+    if use.tokens:
+        BOT_TOKENS.increase(use.bot, by=use.tokens)
+    if use.money:
+        BOT_MONEY.increase(use.bot, use.currency, by=use.money)
 
 
 def queue(items: int) -> None:
@@ -181,6 +201,16 @@ def totals() -> Mapping[Series, list[float]]:
 
 
 @dataclass(frozen=True, kw_only=True)
+class AddedFigure:
+    """A figure that an extra reads on request: a number for each combination of labels."""
+
+    name: str
+    says: str
+    labels: tuple[str, ...]
+    values: Sequence[tuple[Sequence[str], float]]
+
+
+@dataclass(frozen=True, kw_only=True)
 class ServiceSnapshot:
     """The state of the service at this moment; None where the database does not answer."""
 
@@ -190,6 +220,11 @@ class ServiceSnapshot:
     processes: int = 0  # web processes that live
     jobs: Mapping[str, int] | None = None  # how many are in which state
     shards: Sequence[ShardState] = ()  # of the process that is asked
+    backup_age_s: float | None = None  # None: there is none
+    notices: int | None = None  # that wait for the webhook
+    disk_free: int | None = None
+    disk: int | None = None
+    added: Sequence[AddedFigure] = ()
     schedules: Mapping[str, str | None] | None = None  # {"nightly": "why its last job published nothing", "well": None}
 
 
@@ -297,6 +332,25 @@ class _SnapshotCollector(Collector):
                 ("schedule",),
                 (((name,), int(why is not None)) for name, why in self.snapshot.schedules.items()),
             )
+
+        yield from self._resources()
+        for figure in self.snapshot.added:
+            yield _gauge(figure.name, figure.says, figure.labels, figure.values)
+
+    def _resources(self) -> Iterable[Metric]:
+        now = self.snapshot
+        if now.disk_free is not None and now.disk is not None:
+            yield _gauge("refaug_disk_free_bytes", "Free bytes of the home's disk.", (), [((), now.disk_free)])
+            yield _gauge("refaug_disk_bytes", "Size of the home's disk.", (), [((), now.disk)])
+        if now.backup_age_s is not None:
+            yield _gauge(
+                "refaug_backup_age_seconds",
+                "Seconds since the last backup was complete; absent before the first.",
+                (),
+                [((), now.backup_age_s)],
+            )
+        if now.notices is not None:
+            yield _gauge("refaug_webhook_waiting", "Messages that wait for the webhook.", (), [((), now.notices)])
 
     def _age(self, kind: str, name: str) -> float | None:
         """Return the seconds since the version was published; None if the file that says so is gone."""

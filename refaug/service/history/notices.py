@@ -42,7 +42,7 @@ class Notice:
 
 def add_notice(connection: Connection, kind: NoticeKind, text: str, **facts: Any) -> None:
     """Add a notice in a transaction of the caller; it goes unless a webhook is set."""
-    newest = connection.execute(select(func.max(NOTICES.c.id))).scalar()
+    newest = connection.execute(select(NOTICES.c.id).order_by(NOTICES.c.id.desc()).limit(1)).scalar()
     now = time_text()
     body = {"type": kind.value, "timestamp": now, "text": text, "data": facts}
     row = {"id": new_row_id(after=newest or ""), "body": orjson.dumps(body).decode(), "due": now}

@@ -43,6 +43,7 @@ from refaug.service.evaluations.notes import NoteStore
 from refaug.service.evaluations.uploads import UploadStore
 from refaug.service.history.figure_recorder import FigureRecorder
 from refaug.service.history.hourly_figures import HourlyFigures
+from refaug.service.history.notices import NoticeBox
 from refaug.service.jobs.audited_jobs import JobActs
 from refaug.service.jobs.inbox import Inbox
 from refaug.service.jobs.schedules import ScheduleStore
@@ -56,6 +57,7 @@ from refaug.service.traces import opened_traces
 from refaug.service.web import problems
 from refaug.service.web.connection.admission import Gate, HeadAsGet
 from refaug.service.web.connection.body import count_marks
+from refaug.service.web.handling.degradation import DegradationWatch
 from refaug.service.web.handling.service_sizes import measure_sizes
 from refaug.service.web.openapi import openapi_document, operation_id
 from refaug.service.web.routes import (
@@ -154,6 +156,7 @@ def create_app(home: Settings, serve: ServeSettings) -> FastAPI:
     )
     app.state.refaug = ServiceState(home=home, serve=serve, threads=max(1, cores() // serve.workers))
     problems.install(app)
+    app.state.refaug_extras = added_routes()
     extras = added_routes().values()
     for router in (*(module.router for module in _ROUTERS), *(router for added in extras for router in added.routers)):
         app.include_router(router)
@@ -206,10 +209,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         state.key_places = KeyPlaces(serve.key_requests)
         state.audit = AuditLog(state.database)
         stack.push_async_callback(run_in_threadpool, state.audit.close)
-        state.hourly_figures = HourlyFigures(state.database)
-        recorder = FigureRecorder(state.hourly_figures, partial(measure_sizes, state))
-        recorder.start()
-        stack.push_async_callback(run_in_threadpool, recorder.stop)
+        await stack.enter_async_context(_watching(state))
         state.bots = BotStore(state.database, state.home)
         state.bot_use = BotUseStore.of(home)
         state.bases = BaselineCache(places_of(home).indexes)
@@ -246,6 +246,20 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         stack.push_async_callback(run_in_threadpool, warming.join)
         await _wait_for_other_processes(state)
         yield
+
+
+@asynccontextmanager
+async def _watching(state: ServiceState) -> AsyncIterator[None]:
+    """Store figures of each hour, and look for what is degraded, in threads."""
+    state.hourly_figures, state.notices = HourlyFigures(state.database), NoticeBox(state.database)
+    threads = FigureRecorder(state.hourly_figures, partial(measure_sizes, state)), DegradationWatch(state)
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        for thread in threads:
+            await run_in_threadpool(thread.stop)
 
 
 async def _wait_for_other_processes(state: ServiceState) -> None:

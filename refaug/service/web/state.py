@@ -31,11 +31,13 @@ if TYPE_CHECKING:
     from refaug.service.evaluations.notes import NoteStore
     from refaug.service.evaluations.uploads import UploadStore
     from refaug.service.history.hourly_figures import HourlyFigures
+    from refaug.service.history.notices import NoticeBox
     from refaug.service.jobs.inbox import Inbox
     from refaug.service.jobs.schedules import ScheduleStore
     from refaug.service.jobs.store import JobStore
     from refaug.service.keys import KeyPlaces, KeyRing, RateLimits, WrongKeys
     from refaug.service.process.live_processes import LiveProcesses
+    from refaug.service.prometheus_figures import AddedFigure
     from refaug.service.serving.batches.batcher import Batcher
     from refaug.service.serving.versions.open_versions import OpenVersions
     from refaug.service.traces import Traces
@@ -60,6 +62,8 @@ class ServiceState:
     key_places: KeyPlaces = field(init=False)
     audit: AuditLog = field(init=False)
     hourly_figures: HourlyFigures = field(init=False)
+    notices: NoticeBox = field(init=False)
+    degraded: list[str] = field(default_factory=list)  # what does not work as it should, while requests are answered
     processes: LiveProcesses = field(init=False)
     inbox: Inbox = field(init=False)
     bots: BotStore = field(init=False)
@@ -120,3 +124,4 @@ class AddedRoutes:
     routers: Sequence[APIRouter]
     tags: Sequence[Mapping[str, str]] = ()
     running: Callable[[ServiceState], AbstractAsyncContextManager[object]] | None = None  # what `parts` holds meanwhile
+    figures: Callable[[ServiceState], Sequence[AddedFigure]] | None = None  # for Prometheus

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import Connection, Row, func, select, update
 
 from refaug.core.errors import NotFound
 from refaug.extras.studies.participation.study_store import StoredStudy
-from refaug.extras.studies.participation.tables import STUDY_BOTS, STUDY_PARTICIPANTS, STUDY_TASKS
+from refaug.extras.studies.participation.tables import STUDIES, STUDY_BOTS, STUDY_PARTICIPANTS, STUDY_TASKS
 from refaug.extras.studies.participation.tasks.task_assignment import BOT_FAILED, LIVE
 from refaug.extras.studies.protocol.study_protocol import is_chat
 from refaug.service.audit import add_row
 from refaug.service.database.database import Database
+from refaug.service.prometheus_figures import AddedFigure
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -203,3 +204,28 @@ def exclude_participant(
             raise NotFound(f"study {study.name} has no participant {code[:20]!r}", remedy="list them")
         act = "include" if excluded is None else "exclude"
         add_row(connection, actor, act, f"participant {code} of study {study.name}", request=request, reason=excluded)
+
+
+# ── For Prometheus ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+_FOLLOWED: Final = ("pilot", "open", "paused")
+
+
+def prometheus_gauges(database: Database) -> list[AddedFigure]:
+    """Return the participants and the tasks of each study that is under way, by their states, without pilots."""
+    people, tasks = STUDY_PARTICIPANTS.c, STUDY_TASKS.c
+    gauges = list[AddedFigure]()
+    for table, columns, name, says in (
+        (STUDY_PARTICIPANTS, people, "refaug_study_participants", "Participants of a study that is under way."),
+        (STUDY_TASKS, tasks, "refaug_study_tasks", "Tasks of a study that is under way."),
+    ):
+        query = (
+            select(STUDIES.c.name, columns.state, func.count())
+            .select_from(table.join(STUDIES, STUDIES.c.id == columns.study))
+            .where(STUDIES.c.state.in_(_FOLLOWED), columns.is_pilot.is_(False))
+            .group_by(STUDIES.c.name, columns.state)
+        )
+        with database.reading() as connection:
+            values = [((study, state), float(count)) for study, state, count in connection.execute(query)]
+        gauges.append(AddedFigure(name=name, says=says, labels=("study", "state"), values=values))
+    return gauges

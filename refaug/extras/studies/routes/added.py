@@ -9,6 +9,7 @@ from typing import Final
 from refaug.extras.studies.participation.invites import InviteStore, Newcomers
 from refaug.extras.studies.participation.participant_desk import ParticipantDesk
 from refaug.extras.studies.participation.signed_links import signed_links
+from refaug.extras.studies.participation.study_figures import prometheus_gauges
 from refaug.extras.studies.participation.study_store import StudyStore
 from refaug.extras.studies.routes.participants import participant_tasks, sessions
 from refaug.extras.studies.routes.participants.participant_tasks import ReplyMaker
@@ -56,4 +57,5 @@ ADDED: Final = AddedRoutes(
         {"name": "take", "description": "What the pages of participants request; a session stands in for a key."},
     ],
     running=running_parts,
+    figures=lambda state: prometheus_gauges(state.database),
 )

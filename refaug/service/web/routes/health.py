@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from contextlib import suppress
+from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query, Request
@@ -63,6 +65,7 @@ async def get_readiness(request: Request) -> Response:
             "status": "ready",
             "versions": {kind: dict(named) for kind, named in served.versions().items()},
             "troubles": {what: state.without_paths(why) for what, why in troubles.items()},
+            "degraded": state.degraded,
         }
     )
 
@@ -84,14 +87,21 @@ def missing_parts(state: ServiceState) -> list[str]:
 )
 async def get_figures(request: Request) -> Response:
     """Requests, latencies, the queue, versions and their age, jobs, alerts: for Prometheus."""
-    body = await run_in_threadpool(_figures, state_of(request))
+    body = await run_in_threadpool(_figures, request)
     return Response(body, headers={"Content-Type": prometheus_figures.CONTENT_TYPE})
 
 
-def _figures(state: ServiceState) -> bytes:
-    served = state.open_versions.served
-    jobs = schedules = None
+def _figures(request: Request) -> bytes:
+    state = state_of(request)
+    served, disk = state.open_versions.served, shutil.disk_usage(state.home.home)
+    jobs = schedules = backup_age_s = notices = None
+    added = list[prometheus_figures.AddedFigure]()
     with suppress(RefaugError):  # these figures are left out then, and refaug_database_up is 0
+        notices = state.notices.waiting()[0] if state.serve.webhook else None
+        for backup in state.audit.last_backups(1):
+            backup_age_s = max(0.0, (datetime.now(UTC) - datetime.fromisoformat(backup.at)).total_seconds())
+        for extra in request.app.state.refaug_extras.values():
+            added += extra.figures(state) if extra.figures is not None else ()
         jobs, schedules = state.jobs.counts(), state.schedules.troubles()
     return prometheus_figures.exposition(
         prometheus_figures.ServiceSnapshot(
@@ -102,6 +112,11 @@ def _figures(state: ServiceState) -> bytes:
             jobs=jobs,
             schedules=schedules,
             shards=[] if (cluster := state.open_versions.shards) is None else cluster.states(),
+            backup_age_s=backup_age_s,
+            notices=notices,
+            disk_free=disk.free,
+            disk=disk.total,
+            added=added,
         )
     )
 

@@ -50,6 +50,10 @@ class ReadyOut(ResponseModel):
     status: str = Field(description="ready")
     versions: dict[str, dict[str, str]] = Field(description="what is served: kind, name, version")
     troubles: dict[str, str] = Field(description="what is published and cannot be opened; an older version may serve")
+    degraded: list[str] = Field(
+        description="what else does not work as it should, a sentence each: the database, the disk, schedules, the "
+        "webhook; looked for every ten seconds"
+    )
 
 
 class ProblemCodeOut(ResponseModel):

@@ -24,6 +24,7 @@ class Ready(Model):
     status: str  # `ready`, or `not ready`
     versions: dict[str, dict[str, str]] = field(default_factory=dict)  # what is served: kind, name, version
     troubles: dict[str, str] = field(default_factory=dict)
+    degraded: list[str] = field(default_factory=list)  # what else does not work as it should, a sentence each
     missing: list[str] = field(default_factory=list)  # what is not there yet
 
     @property
