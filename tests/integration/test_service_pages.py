@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +26,10 @@ from page_tests import (
 from serving import small_home
 
 from refaug.core.home import Settings
+from refaug.service.audit import AuditLog
 from refaug.service.database.database import Database
+from refaug.service.database.row_ids import RowHolders
+from refaug.service.history.hourly_figures import FAILURES, REQUESTS, HourlyFigures, hour_of, latency_name
 from refaug.service.jobs.store import JobState, JobStore
 from refaug.service.keys import KeyStore
 from refaug.service.scopes import Scope
@@ -232,6 +237,74 @@ def test_a_schedule_is_made_paused_run_and_removed(browsed: Browsed, page: Any) 
     press(page, "Remove it", "#question")
     page.until("!document.querySelector('#schedules').innerText.includes('Berlin')")
     page.said[:] = [one for one in page.said if "404" not in one]  # another part was just asking for it
+
+
+def test_hours_are_lines_and_a_backup_has_its_age(home: Settings, browsed: Browsed, page: Any) -> None:
+    with closing(Database.open(home)) as database:
+        figures, now = HourlyFigures(database), datetime.now(UTC)
+        for back in range(1, 31):
+            counts = {REQUESTS: 10 * back, FAILURES: back % 2, latency_name(0.025): 9, latency_name(0.5): 1}
+            figures.add("another process", 31 - back, {hour_of(now - timedelta(hours=back)): counts})
+            sizes = {"database": 1_000, "disk_free": 5_000_000, "indexes": {"chat": {"recall": 0.975, "drift": None}}}
+            figures.set_sizes(hour_of(now - timedelta(hours=back)), sizes)
+        AuditLog(database).add("user ann", "back up", "backup monday", bytes=5_000, files=3, rows=2, damaged=0)
+    page.go(f"{browsed.address}/keys")
+    page.go(f"{browsed.address}/service")
+    wait_until_quiet(page)
+    page.until("document.querySelectorAll('#figures svg.plot path.line').length")
+    titles = page.run("[...document.querySelectorAll('#figures figcaption b')].map((one) => one.innerText)")
+    assert titles[:2] == ["Requests an hour", "Failures an hour"]
+    assert "Recall of the published index" in titles
+    assert not [title for title in titles if title.startswith("Drift")]  # it was never measured
+    heights = page.run("[...document.querySelectorAll('#figures svg.plot[role=img]')].map((one) => one.clientHeight)")
+    assert len(set(heights)) == 1
+    assert "latest: 10" in page.run("document.querySelector('#figures figure').innerText")
+    assert "97.5 %" in page.text("#figures")
+    page.run("document.querySelector('#figures figure summary').click()")
+    page.until("document.querySelector('#figures figure table')")
+    assert "300" in page.run("document.querySelector('#figures figure table').innerText")
+    assert page.text("#backups tbody").split("\t")[0] == "monday"
+    assert "ago" in page.text("#backups time")
+    assert "Last backup" in page.text("#now")
+    acts = page.run("[...document.querySelectorAll('#audit tbody tr')].map((row) => row.innerText)")
+    assert "user ann\tback up\tbackup monday" in acts[0]
+    choice = "document.querySelector('#figures-hours')"
+    page.run(f"{choice}.value = '24'; {choice}.dispatchEvent(new Event('change'))")
+    wait_until_quiet(page)
+    page.run("document.querySelector('#figures figure summary').click()")
+    page.until("document.querySelector('#figures figure table')")
+    assert page.run("document.querySelectorAll('#figures figure tbody tr').length") == 24
+
+
+def test_a_job_tells_its_outcome_and_while_it_runs_its_stage_and_the_time_left(
+    home: Settings, browsed: Browsed, page: Any
+) -> None:
+    with closing(Database.open(home)) as database, RowHolders(home).hold() as worker:
+        jobs = JobStore(database)
+        rows = {"kind": "gc", "artefact": "index", "name": "none"}
+        job = jobs.enqueue("gc", rows, ["index/none"]).id
+        browsed.server.ended(job)
+        since = (datetime.now(UTC) - timedelta(minutes=10)).isoformat()
+        progress = json.dumps({"stage": "embedding", "done": 200, "total": 800, "unit": "pairs", "since": since})
+        with database.writing() as connection:
+            connection.exec_driver_sql(
+                "UPDATE jobs SET state = 'running', finished = NULL, result = NULL, error = NULL, progress = ?,"
+                " worker = ? WHERE id = ?",
+                (progress, worker, job),
+            )
+        page.run("document.querySelector('#job-state').dispatchEvent(new Event('change'))")
+        page.until("document.querySelector('#jobs').innerText.includes('embedding: 200 of 800 pairs, 30 min left')")
+        outcome = {"removed": ["1", "2"], "bytes": 5_000_000}
+        with database.writing() as connection:
+            connection.exec_driver_sql(
+                "UPDATE jobs SET state = 'done', finished = created, result = ? WHERE id = ?",
+                (json.dumps(outcome), job),
+            )
+    page.until("document.querySelector('#jobs').innerText.includes('removed 2 old versions')")  # it looks again
+    page.run(f"location.hash = 'job={job}'")
+    page.until("document.querySelector('#job .outcome')?.innerText === 'removed 2 old versions'")
+    assert "5.0 MB" in page.text("#job")
+    assert page.run("document.querySelector('#job pre').checkVisibility()") is False  # JSON is behind a button
 
 
 def test_growth_of_a_log_is_shown_run_by_run(page: Any) -> None:

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from refaug.bots.endpoint.answer_store import copy_answers
 from refaug.bots.endpoint.judge_files import answers_path
@@ -233,7 +233,12 @@ def back_up(
 
 def note_backup(database: Database, target: Path, report: BackupReport, progress: Progress) -> None:
     """Add a backup to the audit log, from which the service knows its age; a complete one is not refused for that."""
-    facts = {"bytes": report.bytes, "files": report.files, "rows": report.rows, "damaged": len(report.damaged)}
+    facts: dict[str, Any] = {
+        "bytes": report.bytes,
+        "files": report.files,
+        "rows": report.rows,
+        "damaged": len(report.damaged),
+    }
     try:
         AuditLog(database).add(user_of_machine(), BACKED_UP, f"backup {target.name}", **facts)
     except RefaugError as error:

@@ -76,7 +76,7 @@ class Job:
 
     def as_json(self) -> dict[str, object]:
         """Return the job as commands and the service show it: without who queued it, and who works on it."""
-        shown = {of_job.name: getattr(self, of_job.name) for of_job in fields(self)}
+        shown: dict[str, object] = {of_job.name: getattr(self, of_job.name) for of_job in fields(self)}
         for name in ("actor", "worker", "beat"):
             del shown[name]
         outcome = outcome_of(self.kind, self.state.value, self.result, self.error)

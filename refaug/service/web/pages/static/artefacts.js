@@ -1,9 +1,10 @@
 /** Versions of indexes and raters: what each is and what made it, and publishing another one after a second question. */
 
 import { get, listAll, put } from "./api.js";
+import { emptyState } from "./components/states.js";
 import { element, printable, userText } from "./dom.js";
 import { bytes, count, countOf, score } from "./format.js";
-import { empty, moment } from "./frame.js";
+import { moment } from "./frame.js";
 import { jobLink } from "./jobs.js";
 import { ask } from "./question.js";
 
@@ -25,7 +26,7 @@ export async function showVersions(isAdmin, refresh) {
       tables.push(element("h3", {}, `${title} ${artefact.name}`), table(context, versions.reverse()));
     }
   }
-  return tables.length ? tables : empty(element("p", {}, "No index and no rater yet. Ingest a log, train word vectors (“vectors”), then start the jobs “index-build” and “rater-train”: “New job” below has a form for each."));
+  return tables.length ? tables : emptyState("No index and no rater yet", "Ingest a log, train word vectors, then start the jobs “index-build” and “rater-train”: “New job” below has a form for each.");
 }
 
 /** Return the job that made each version, as far as jobs are still stored. */

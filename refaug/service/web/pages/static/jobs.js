@@ -1,11 +1,11 @@
 /** Jobs: a list, one of them with live progress and log, cancelling, and trying again. */
 
 import { ENDED, address, events, get, post, remove } from "./api.js";
-import { stateBadge } from "./components/states.js";
+import { emptyState, stateBadge } from "./components/states.js";
 import { table } from "./components/tables.js";
 import { byId, element, fill, printable, userText } from "./dom.js";
 import { bytes, count, duration, time } from "./format.js";
-import { empty, moment, showProblem } from "./frame.js";
+import { moment, showProblem } from "./frame.js";
 
 const SHOWN = 25, LOG_LINES = 200, LOOK_MS = 3_000;
 let looking = null, isAdmin = false, refreshAll = () => undefined, watching = new AbortController(), shown = SHOWN;
@@ -23,7 +23,7 @@ export async function loadJobs() {
   const place = byId("jobs"), state = byId("job-state").value;
   try {
     const page = await get(`/v1/jobs?limit=${shown}${state ? `&state=${state}` : ""}`);
-    fill(place, page.jobs.length ? jobTable(page.jobs) : empty(element("p", {}, state ? `No job is ${state}.` : "No job has run yet. “New job” starts one; a schedule starts one every night.")),
+    fill(place, page.jobs.length ? jobTable(page.jobs) : emptyState(state ? `No job is ${state}` : "No job has run yet", state ? "" : "“New job” starts one; a schedule starts one every night."),
       page.next !== null && shown < 200 && element("button", { type: "button", class: "small", onclick: () => { shown = 200; loadJobs(); } }, "Show more"));
     clearTimeout(looking);
     if (page.jobs.some((job) => !ENDED.has(job.state))) looking = setTimeout(loadJobs, LOOK_MS);

@@ -123,17 +123,22 @@ function readFields(place) {
   return order;
 }
 
-export function setUpOrders(refresh) {
-  byId("new-job").addEventListener("click", () => openOrder({
-    title: "New job", button: "Start it",
-    deliver: async (order) => {
-      const job = await post("/v1/jobs", order);
+/** Open the form of a new job, filled with what is known of it. */
+export function newJob(refresh, order = {}) {
+  return openOrder({
+    title: "New job", button: "Start it", order,
+    deliver: async (filled) => {
+      const job = await post("/v1/jobs", filled);
       byId("order").close();
       location.hash = `job=${job.id}`;
       await refresh();
       await openJob(job.id);
     },
-  }));
+  });
+}
+
+export function setUpOrders(refresh) {
+  byId("new-job").addEventListener("click", () => newJob(refresh).catch((error) => showProblem(byId("page-problem"), error)));
 }
 
 byId("order-close").addEventListener("click", () => byId("order").close());

@@ -13,38 +13,39 @@ const ROWS = 25, MOST_ROWS = 100;
 // ── charts ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 export const milliseconds = (seconds) => (seconds < 1 ? `${count(Math.round(seconds * 1_000))} ms` : `${seconds < 10 ? seconds.toFixed(1) : Math.round(seconds)} s`);
-const percent = (share) => `${(share * 100).toFixed(1)} %`;
+const percent = (share) => `${Number((share * 100).toFixed(1))} %`;
 const isMeasured = ({ points }) => points.some(([, value]) => value !== null);
 
 /** Return the figures of the last hours as charts of equal height; what was never measured has none. */
 export function charts(figures) {
   const line = (label, values) => ({ label, points: figures.begins.map((begin, place) => [begin, values[place] ?? null]) });
   const ofIndexes = (name) => Object.entries(figures.indexes).map(([index, found]) => line(index, found[name])).filter(isMeasured);
+  // the running step is no whole one: it would end every line with a fall
+  const whole = (values) => (values.slice(0, -1).some((value) => value > 0) ? [...values.slice(0, -1), null] : values);
   const step = figures.step_hours === 1 ? "an hour" : `in ${figures.step_hours} hours`;
   const always = [
-    { title: `Requests ${step}`, series: [line("requests", figures.requests)] },
-    { title: `Failures ${step}`, series: [line("requests", figures.failures), line("jobs", figures.jobs_failed)] },
+    { title: `Requests ${step}`, series: [line("requests", whole(figures.requests))] },
+    { title: `Failures ${step}`, series: [line("requests", whole(figures.failures)), line("jobs", whole(figures.jobs_failed))] },
   ];
   const latency = { title: "Time until an answer", format: milliseconds, series: [line("median", figures.median_s), line("95 of 100", figures.p95_s)] };
   const drift = { title: "Drift of a reply\u2019s score", format: (number) => number.toFixed(3), series: ofIndexes("drift") };
   const sizes = [
     { title: "Recall of the published index", format: percent, fromZero: false, series: ofIndexes("recall") }, drift,
-    { title: "Index", format: bytes, series: ofIndexes("bytes") },
-    { title: "Database", format: bytes, series: [line("database", figures.database_bytes)] },
+    { title: "Size of the published index", format: bytes, series: ofIndexes("bytes") },
+    { title: "Size of the database", format: bytes, series: [line("database", figures.database_bytes)] },
     { title: "Free on the disk", format: bytes, series: [line("free", figures.disk_free_bytes)] },
   ];
   const shown = [...always, ...[latency, ...sizes].filter(({ series }) => series.some(isMeasured))];
   return element("div", { class: "charts small" }, shown.map(lineFigure));
 }
 
-/** Draw the figures of the hours that the reader has chosen, and hand them to `also`. */
-export async function loadFigures(also = () => undefined) {
+/** Draw the figures of the hours that the reader has chosen. */
+export async function loadFigures() {
   const place = byId("figures");
   try {
     const figures = await get(`/v1/figures?hours=${byId("figures-hours").value}`);
     fill(place, charts(figures));
     fill(byId("backups"), backups(figures.backups));
-    also(figures);
   } catch (error) {
     showProblem(place, error);
   }
@@ -76,7 +77,7 @@ export async function loadAudit(isAdmin, shown = ROWS) {
 
 const act = ({ at, actor, action, subject, details }) => [moment(at), userText(actor), userText(action), userText(subject), element("span", { class: "faint" }, userText(detailsOf(details)))];
 
-const detailsOf = (details) => Object.entries(details).map(([name, value]) => `${name} ${typeof value === "object" && value !== null ? Object.values(value).join(", ") : value}`).join(", ");
+const detailsOf = (details) => Object.entries(details).map(([name, value]) => `${name} ${typeof value === "object" && value !== null ? Object.values(value).join(", ") : name === "bytes" ? bytes(value) : value}`).join(", ");
 
 export function setUpOverTime(refresh) {
   byId("figures-hours").addEventListener("change", refresh);

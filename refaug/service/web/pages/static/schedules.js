@@ -3,7 +3,7 @@
 import { get, listAll, post, put, remove } from "./api.js";
 import { byId, element, fill, printable, userText } from "./dom.js";
 import { dueMoment, empty, moment, showProblem } from "./frame.js";
-import { badge, stateBadge } from "./components/states.js";
+import { badge, emptyState, stateBadge } from "./components/states.js";
 import { jobLink, openJob } from "./jobs.js";
 import { openOrder } from "./orders.js";
 import { ask } from "./question.js";
@@ -11,7 +11,8 @@ import { ask } from "./question.js";
 /** Return a table of schedules. */
 export async function showSchedules(isAdmin, refresh) {
   const rows = await listAll("/v1/schedules", "schedules");
-  if (!rows.length) return empty(element("p", {}, "Nothing runs by itself. A schedule of kind “nightly” ingests what was posted, updates an index, checks it and publishes it."));
+  if (!rows.length) return emptyState("Nothing runs by itself", "A schedule of kind “nightly” ingests what was posted, updates an index, checks it and publishes it.",
+    isAdmin ? { label: "Make a schedule", act: () => openForm(null, refresh).catch((error) => showProblem(byId("page-problem"), error)) } : null);
   return element("div", { class: "scroll" }, element("table", { },
     element("thead", {}, element("tr", {}, ["Schedule", "When", "What", "Next", ""].map((name) => element("th", { scope: "col" }, name || element("span", { class: "visually-hidden" }, "Acts"))))),
     element("tbody", {}, rows.map((row) => element("tr", {},

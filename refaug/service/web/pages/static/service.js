@@ -5,9 +5,9 @@ import { showVersions } from "./artefacts.js";
 import { byId, element, fill, printable, userText } from "./dom.js";
 import { bytes, count, countOf } from "./format.js";
 import { allows, dueMoment, empty, moment, ownKey, showProblem, start } from "./frame.js";
-import { stateBadge } from "./components/states.js";
+import { emptyState, stateBadge } from "./components/states.js";
 import { jobLink, loadJobs, openJob, setUpJobs } from "./jobs.js";
-import { setUpOrders } from "./orders.js";
+import { newJob, setUpOrders } from "./orders.js";
 import { loadAudit, loadFigures, setUpOverTime } from "./over_time.js";
 import { setUpSchedules, showSchedules } from "./schedules.js";
 
@@ -27,9 +27,9 @@ async function section(id, make) {
 // ── now ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 async function now() {
-  const [ready, indexes, raters, schedules, failed] = await Promise.all([
+  const [ready, indexes, raters, schedules, failed, { backups }] = await Promise.all([
     get("/readyz").catch((error) => (error.code === "not_ready" ? { versions: {}, troubles: {}, missing: error.document.missing } : Promise.reject(error))),
-    listAll("/v1/artefacts/index", "artefacts"), listAll("/v1/artefacts/rater", "artefacts"), listAll("/v1/schedules", "schedules"), lastFailure(),
+    listAll("/v1/artefacts/index", "artefacts"), listAll("/v1/artefacts/rater", "artefacts"), listAll("/v1/schedules", "schedules"), lastFailure(), get("/v1/figures?hours=1"),
   ]);
   const facts = [];
   const fact = (name, ...content) => facts.push(element("dt", {}, name), element("dd", {}, ...content));
@@ -38,7 +38,7 @@ async function now() {
     const serving = ready.versions[kind] ?? {};
     for (const [name, version] of Object.entries(serving)) {
       const { published, published_at: since } = rows.find((row) => row.name === name) ?? {};
-      fact(`Serves ${kind}`, element("b", {}, `${name}@${version}`), since ? [", since ", moment(since)] : "", published?.created ? element("div", { class: "faint" }, "made ", moment(published.created)) : "",
+      fact(`Serves ${kind}`, element("b", {}, `${name}@${version}`), since ? [", published ", moment(since)] : "", published?.created ? element("div", { class: "faint" }, "made ", moment(published.created)) : "",
         published && published.version !== version ? element("div", { class: "warn" }, `published is ${published.version}; it is being opened, or cannot be`) : "");
     }
     if (!Object.keys(serving).length) fact(`Serves ${kind}`, element("span", { class: "warn" }, "none is published"));
@@ -48,6 +48,7 @@ async function now() {
   const nights = await Promise.all(schedules.slice(0, 20).map((schedule) => get(`/v1/schedules/${encodeURIComponent(schedule.name)}`).catch(() => null)));
   for (const night of nights.filter((row) => row !== null)) fact(`Schedule ${printable(night.name)}`, await lastFiring(night));
   if (!nights.length) fact("Schedules", "none: nothing runs by itself");
+  fact("Last backup", backups.length ? moment(backups[0].at) : element("span", { class: "warn" }, "none is known"));
   if (failed) fact("Last failure", jobLink(failed.id, `${failed.kind}, `), moment(failed.finished), element("div", {}, userText(failed.error?.message ?? "")));
   return element("dl", { class: "facts" }, facts);
 }
@@ -81,11 +82,14 @@ async function lastFiring(schedule) {
     element("div", { class: "faint" }, next)];
 }
 
+/** Return what an empty place offers: a form of a job, for those who may start one. */
+const order = (label, filled) => (allows(own, "admin") ? { label, act: () => newJob(refresh, filled).catch((error) => showProblem(byId("page-problem"), error)) } : null);
+
 // ── logs and sets ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 async function logs() {
   const rows = await listAll("/v1/logs", "logs");
-  if (!rows.length) return empty(element("p", {}, "No log yet. Put a file of dialogues into inbox/ and start a job of kind “ingest”, or post dialogues: ", element("code", {}, "refaug log ingest FILE --log NAME"), "."));
+  if (!rows.length) return emptyState("No log yet", "A log holds the dialogues in which references are found. Programs post them, or a job reads a file of the server’s inbox.", order("Ingest a file", { kind: "ingest" }));
   return element("div", { class: "scroll" }, element("table", { },
     element("thead", {}, element("tr", {}, ["Log", "Pairs", "Dialogues", "Size", "Changed", "Growth"].map((name) => element("th", { scope: "col", class: name === "Changed" || name === "Log" ? null : "number" }, name)))),
     element("tbody", {}, rows.map((row) => element("tr", {},
@@ -125,7 +129,7 @@ function growth(ingests) {
 
 async function sets() {
   const rows = await listAll("/v1/reference-sets", "sets");
-  if (!rows.length) return empty(element("p", {}, "No set is frozen yet. A set keeps references and weights, so that scores keep their meaning: the playground freezes one item, ", element("code", {}, "refaug sets freeze"), " a file."));
+  if (!rows.length) return emptyState("No set is frozen yet", "A set keeps references and weights, so that scores keep their meaning.", order("Freeze a file", { kind: "freeze" }));
   return element("div", { class: "scroll" }, element("table", { },
     element("thead", {}, element("tr", {}, ["Set", "Purpose", "Items", "Frozen"].map((name) => element("th", { scope: "col", class: name === "Items" ? "number" : null }, name)))),
     element("tbody", {}, rows.map((row) => element("tr", { id: `set-${row.id}`, tabindex: -1 },

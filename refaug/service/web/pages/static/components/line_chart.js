@@ -4,7 +4,7 @@ import { figure, legend, SERIES, ticks } from "../charts.js";
 import { drawing, element, fill, printable } from "../dom.js";
 import { count } from "../format.js";
 
-const LEFT = 52, RIGHT = 10, TOP = 8, BELOW = 22, HEIGHT = 150; // pixels around and of the drawing
+const LEFT = 58, RIGHT = 10, TOP = 8, BELOW = 22, HEIGHT = 150; // pixels around and of the drawing
 const HOUR = 3_600_000, DAY = 24 * HOUR;
 const STEPS = [60_000, 300_000, 900_000, HOUR, 3 * HOUR, 6 * HOUR, 12 * HOUR, DAY, 2 * DAY, 7 * DAY, 14 * DAY, 28 * DAY, 91 * DAY, 365 * DAY];
 const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
@@ -59,7 +59,7 @@ export function lineFigure({ title, note = null, series, format = count, limit =
     for (const value of marks.at(-1) < high ? [...marks, marks.at(-1) + step] : marks) {
       picture.append(drawing("line", { x1: LEFT, x2: right, y1: y(value), y2: y(value), class: "rule" }), drawing("text", { x: LEFT - 6, y: y(value) + 4, "text-anchor": "end" }, format(value)));
     }
-    const along = timeTicks(from, to, Math.max(2, (right - LEFT) / 80));
+    const along = timeTicks(from, to, Math.max(2, (right - LEFT) / 60));
     for (const at of along.values) picture.append(drawing("text", { x: x(at), y: height - 4, "text-anchor": x(at) > right - 24 ? "end" : x(at) < LEFT + 24 ? "start" : "middle" }, along.text(at)));
     picture.append(drawing("line", { x1: LEFT, x2: right, y1: bottom, y2: bottom, class: "axis" }));
     if (limit !== null) picture.append(drawing("line", { x1: LEFT, x2: right, y1: y(limit), y2: y(limit), class: "limit" }));
