@@ -135,9 +135,9 @@ class AuditLog:
 
     def last_backups(self, limit: int) -> list[AuditEntry]:
         """Return the newest backups, the last one first."""
-        made = text(f"action = '{BACKED_UP}'")  # written out, so that the index of these rows is used
+        is_backup = text(f"action = '{BACKED_UP}'")  # written out, so that the index of these rows is used
         with self._database.reading() as connection:
-            rows = connection.execute(select(AUDIT).where(made).order_by(AUDIT.c.id.desc()).limit(limit))
+            rows = connection.execute(select(AUDIT).where(is_backup).order_by(AUDIT.c.id.desc()).limit(limit))
             return [_entry(row) for row in rows.mappings()]
 
     def verify(self) -> int:

@@ -269,8 +269,9 @@ def test_hours_are_lines_and_a_backup_has_its_age(home: Settings, browsed: Brows
     acts = page.run("[...document.querySelectorAll('#audit tbody tr')].map((row) => row.innerText)")
     assert "user ann\tback up\tbackup monday" in acts[0]
     choice = "document.querySelector('#figures-hours')"
+    page.run("document.querySelector('#figures figure').id = 'of-seven-days'")
     page.run(f"{choice}.value = '24'; {choice}.dispatchEvent(new Event('change'))")
-    wait_until_quiet(page)
+    page.until("!document.querySelector('#of-seven-days') && document.querySelector('#figures svg.plot')")
     page.run("document.querySelector('#figures figure summary').click()")
     page.until("document.querySelector('#figures figure table')")
     assert page.run("document.querySelectorAll('#figures figure tbody tr').length") == 24

@@ -72,12 +72,12 @@ def latency_quantile(counts: Mapping[str, float], share: float) -> float | None:
     """
     bounds = LATENCY.bounds
     numbers = [counts.get(latency_name(bound), 0.0) for bound in (*bounds, math.inf)]
-    wanted, passed = share * sum(numbers), 0.0
-    if not wanted:
+    rank, passed = share * sum(numbers), 0.0
+    if not rank:
         return None
     for lower, upper, number in zip((0.0, *bounds), bounds, numbers, strict=False):
-        if passed + number >= wanted:
-            return lower + (upper - lower) * (wanted - passed) / number
+        if passed + number >= rank:
+            return lower + (upper - lower) * (rank - passed) / number
         passed += number
     return bounds[-1]
 

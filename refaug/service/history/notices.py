@@ -23,7 +23,7 @@ MOST: Final = 1_000  # that wait; older ones go first
 
 
 class NoticeKind(StrEnum):
-    """What a webhook is told."""
+    """The kinds of notices."""
 
     SCHEDULE_FAILED = "schedule.failed"
     VERSION_REFUSED = "version.refused"
@@ -47,8 +47,8 @@ def add_notice(connection: Connection, kind: NoticeKind, text: str, **facts: Any
     body = {"type": kind.value, "timestamp": now, "text": text, "data": facts}
     row = {"id": new_row_id(after=newest or ""), "body": orjson.dumps(body).decode(), "due": now}
     connection.execute(insert(NOTICES).values(row))
-    kept = select(NOTICES.c.id).order_by(NOTICES.c.id.desc()).limit(MOST)
-    connection.execute(delete(NOTICES).where(NOTICES.c.id.not_in(kept)))
+    newest_ids = select(NOTICES.c.id).order_by(NOTICES.c.id.desc()).limit(MOST)
+    connection.execute(delete(NOTICES).where(NOTICES.c.id.not_in(newest_ids)))
 
 
 class NoticeBox:
@@ -85,7 +85,7 @@ class NoticeBox:
             connection.execute(update(NOTICES).where(NOTICES.c.id == notice).values(values))
 
     def clear(self) -> None:
-        """Remove all notices, since nobody is to be told."""
+        """Remove all notices."""
         with self._database.writing() as connection:
             connection.execute(delete(NOTICES))
 

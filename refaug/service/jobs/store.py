@@ -467,7 +467,7 @@ def _job(row: Row[Any]) -> Job:
 
 
 def _add_notices(connection: Connection, job: Job, outcome: Mapping[str, Any], error: Mapping[str, Any]) -> None:
-    """Add what a webhook is told of a job that failed: a version that was refused, and a schedule."""
+    """Add the notices of a failed job: of a refused version, and of the schedule."""
     why = error.get("message", "")
     facts = {"job": job.id, "job_kind": job.kind, "schedule": job.schedule, "code": error.get("code"), "error": why}
     if outcome.get("version") and outcome.get("published") is False:

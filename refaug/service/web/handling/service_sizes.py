@@ -43,11 +43,11 @@ def _index_figures(state: ServiceState, name: str, row: Mapping[str, Any]) -> di
     """Return the facts of a version, with what the job behind it has measured."""
     jobs, _ = state.jobs.list(state=JobState.DONE, resource=f"index/{name}", limit=_JOBS)
     results = (job.result or {} for job in jobs)
-    made: Mapping[str, Any] = next((one for one in results if one.get("version") == row["version"]), {})
+    job_result: Mapping[str, Any] = next((one for one in results if one.get("version") == row["version"]), {})
     recall = row.get("recall_at_15")
     return {
         "bytes": row.get("bytes"),
         "pairs": row.get("pairs"),
-        "recall": (made.get("recall") or {}).get("recall") if recall is None else recall,
-        "drift": ((made.get("drift") or {}).get("worst") or {}).get("mean_absolute"),
+        "recall": (job_result.get("recall") or {}).get("recall") if recall is None else recall,
+        "drift": ((job_result.get("drift") or {}).get("worst") or {}).get("mean_absolute"),
     }

@@ -13,13 +13,13 @@ from refaug.service.history.notices import NoticeKind, add_notice
 
 
 def notice_target(connection: Connection, attending: Attendance, task: Row[Any]) -> None:
-    """Add a notice where the task that was just finished is the last one that an open study wanted."""
+    """Add a notice where the task that was just finished is the last one that an open study targets_query."""
     study = attending.study
     if study.state != "open" or task.check_kind is not None or task.is_pilot:
         return
     bots = STUDY_BOTS.c
-    wanted = select(bots.slot, bots.target).where(bots.study == study.id, bots.target > 0)
-    targets: dict[int, int] = {row.slot: row.target for row in connection.execute(wanted)}
+    targets_query = select(bots.slot, bots.target).where(bots.study == study.id, bots.target > 0)
+    targets: dict[int, int] = {row.slot: row.target for row in connection.execute(targets_query)}
     own = [slot for slot in (task.slot_a, task.slot_b) if slot in targets]
     if not own:
         return
