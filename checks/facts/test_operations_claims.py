@@ -19,6 +19,7 @@ from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.home import Settings
 from refaug.service.backup import backing_up
 from refaug.service.evaluations.uploads import MAX_UPLOADS
+from refaug.service.history import figure_recorder, hourly_figures, notice_sender
 from refaug.service.jobs import schedules, worker
 from refaug.service.jobs.job_order import KINDS
 from refaug.service.server_settings import ServeSettings
@@ -68,6 +69,12 @@ def test_numbers_in_words_are_those_of_settings_and_limits() -> None:
     assert 2 * SETTINGS.key_requests == SETTINGS.requests
     assert "writes at most twice a second" in PAGE
     assert worker.PROGRESS_INTERVAL_S == 0.5
+    assert "a web process every 20 seconds" in PAGE
+    assert figure_recorder.EVERY_S == 20
+    assert "in order, for three days" in PAGE
+    assert notice_sender.KEPT.days == 3
+    assert "`/service` shows 90 days" in PAGE
+    assert hourly_figures.HOURS_KEPT == 90 * 24
 
 
 def test_every_kind_of_job_is_named() -> None:

@@ -30,7 +30,7 @@ _LEASE_S: Final = 3 * TIMEOUT_S  # after which another process may send a notice
 _LOOK_S: Final = 1.0
 _LONGEST_S: Final = 3_600.0
 _REFUSALS: Final = 5
-_KEPT: Final = timedelta(days=3)
+KEPT: Final = timedelta(days=3)
 _PREFIX: Final = "whsec_"
 
 
@@ -92,7 +92,7 @@ class NoticeSender:
             return True
         fields = {"notice": notice.id, "try": notice.tries, "why": posted.problem}
         is_hopeless = posted.is_refused and notice.tries >= _REFUSALS
-        if is_hopeless or self._clock() - notice.at > _KEPT:
+        if is_hopeless or self._clock() - notice.at > KEPT:
             log.error("a notice was given up", extra=fields)
             self._box.remove(notice.id)
             return True
