@@ -31,7 +31,7 @@ WORDS = {
 def exported() -> dict[str, set[str]]:
     """Return the labels of each time series; gauges are read from the source, since they depend on a running server."""
     series = dict[str, set[str]]()
-    for counter in figures._COUNTERS:
+    for counter in (*figures._COUNTERS, *figures._READ_COUNTERS):
         series[f"{counter.name}_total"] = set(counter.labels)
     for histogram in figures._HISTOGRAMS:
         series |= {f"{histogram.name}_{part}": set(histogram.labels) for part in ("bucket", "sum", "count")}

@@ -39,7 +39,6 @@ _SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0,
 _ITEMS: Final = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1_024.0)
 
 if TYPE_CHECKING:
-    from refaug.bots.stored.endpoint_bot import BotUse
     from refaug.core.clusters import ShardState
 
 log = logging.getLogger(__name__)
@@ -81,14 +80,15 @@ SHARD_SECONDS: Final = CountedFigure(
 )
 
 BOT_REQUESTS: Final = CountedFigure(
-    "refaug_bot_requests", "Requests to a stored bot behind an address: answered or failed.", ("bot", "outcome")
+    "refaug_bot_requests", "Requests to a stored bot: answered, unanswered or failed.", ("bot", "outcome")
 )
-BOT_TOKENS: Final = CountedFigure("refaug_bot_tokens", "Tokens that a stored bot's answers have cost.", ("bot",))
-BOT_MONEY: Final = CountedFigure(
-    "refaug_bot_money", "What a stored bot's answers have cost by the prices of its file.", ("bot", "currency")
+BOT_TOKENS: Final = CountedFigure(
+    "refaug_bot_tokens", "Tokens that a stored bot has cost, with those of tries that broke off.", ("bot",)
 )
+BOT_MONEY: Final = CountedFigure("refaug_bot_money", "What a stored bot has cost by its prices.", ("bot", "currency"))
 
-_COUNTERS: Final = (REQUESTS, HITS, MISSES, UNSCORED, SHARD_CALLS, BOT_REQUESTS, BOT_TOKENS, BOT_MONEY)
+_COUNTERS: Final = (REQUESTS, HITS, MISSES, UNSCORED, SHARD_CALLS)
+_READ_COUNTERS: Final = (BOT_REQUESTS, BOT_TOKENS, BOT_MONEY)  # that the home has counted
 _HISTOGRAMS: Final = (LATENCY, STAGE, BATCH, SHARD_SECONDS)
 _GAUGES: Final = (QUEUE,)
 _GAUGE_NAMES: Final = tuple(gauge.name for gauge in _GAUGES)
@@ -118,17 +118,6 @@ def shard(name: str, outcome: str, seconds: float) -> None:
     SHARD_CALLS.increase(label, outcome)
     if outcome != "failed":
         SHARD_SECONDS.observe(label, measured=seconds)
-
-
-def bot(use: BotUse) -> None:
-    """Count what a bot behind an address was asked, and what that cost."""
-    for outcome, number in (("answered", use.requests - use.failures), ("failed", use.failures)):
-        if number:
-            BOT_REQUESTS.increase(use.bot, outcome, by=number)
-    if use.tokens:
-        BOT_TOKENS.increase(use.bot, by=use.tokens)
-    if use.money:
-        BOT_MONEY.increase(use.bot, use.currency, by=use.money)
 
 
 def queue(items: int) -> None:
@@ -224,6 +213,7 @@ class ServiceSnapshot:
     notices: int | None = None  # that wait for the webhook
     disk_free: int | None = None
     disk: int | None = None
+    counted: Mapping[str, Sequence[tuple[Sequence[str], float]]] = field(default_factory=dict)  # by names of figures
     added: Sequence[AddedFigure] = ()
     schedules: Mapping[str, str | None] | None = None  # {"nightly": "why its last job published nothing", "well": None}
 
@@ -334,6 +324,11 @@ class _SnapshotCollector(Collector):
             )
 
         yield from self._resources()
+        for read in _READ_COUNTERS:
+            counter = CounterMetricFamily(read.name, read.says, labels=read.labels)
+            for labels, number in self.snapshot.counted.get(read.name, ()):
+                counter.add_metric(labels, number)
+            yield counter
         for figure in self.snapshot.added:
             yield _gauge(figure.name, figure.says, figure.labels, figure.values)
 

@@ -117,6 +117,8 @@ def test_a_study_has_its_participants_and_tasks_as_figures(client: TestClient) -
     person.enter(new_study(client, "fruit", chat_protocol("quokka")))
     person.agree()
     person.done("tasks/next")
+    person.say("hello")
     text = client.get("/metrics").text
+    assert 'refaug_bot_requests_total{bot="quokka",outcome="answered"} 1.0' in text
     assert 'refaug_study_participants{state="active",study="fruit"} 1.0' in text
     assert 'refaug_study_tasks{state="started",study="fruit"} 1.0' in text or 'state="reserved",study="fruit"' in text

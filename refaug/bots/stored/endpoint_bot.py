@@ -52,18 +52,6 @@ class RestingEndpoints:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BotUse:
-    """What a bot was asked at once, and what that cost; stored answers are not among it."""
-
-    bot: str
-    requests: int
-    failures: int
-    tokens: int
-    money: float  # 0 without prices
-    currency: str
-
-
-@dataclass(frozen=True, kw_only=True)
 class EndpointAccess:
     """How bots behind an address are asked; one for a command or a request."""
 
@@ -72,7 +60,6 @@ class EndpointAccess:
     days: DailyTokens | None = None  # the limit of a server
     on_tick: Callable[[], object] = lambda: None  # called several times a second; its error ends the wait
     resting: RestingEndpoints = field(default_factory=RestingEndpoints)
-    observe: Callable[[BotUse], object] = lambda _use: None
 
     def spending_of(self, endpoint: Endpoint) -> Spending:
         """Return what counts the tokens of one bot."""
@@ -181,23 +168,10 @@ class EndpointBot(Replier):
     def _ask(self, questions: Sequence[ChatRequest]) -> list[Outcome]:
         if not questions:
             return []
-        tokens, money = self.spending.tokens, self.spending.money or 0.0
         if self.access.answers is None:
-            outcomes = self._ask_new(questions, None)
-        else:
-            with AnswerStore(self.access.answers) as store:
-                outcomes = self._ask_new(questions, store)
-        self.access.observe(
-            BotUse(
-                bot=self.spec.partition("#")[0],
-                requests=sum(isinstance(outcome, Fault) or not outcome.is_stored for outcome in outcomes),
-                failures=sum(isinstance(outcome, Fault) for outcome in outcomes),
-                tokens=self.spending.tokens - tokens,
-                money=(self.spending.money or 0.0) - money,
-                currency=self.spending.price.currency if self.spending.price is not None else "",
-            )
-        )
-        return outcomes
+            return self._ask_new(questions, None)
+        with AnswerStore(self.access.answers) as store:
+            return self._ask_new(questions, store)
 
     def _ask_new(self, questions: Sequence[ChatRequest], store: AnswerStore | None) -> list[Outcome]:
         """Ask what is not stored; an address that was given up lately is not asked again at once."""

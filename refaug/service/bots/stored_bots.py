@@ -13,7 +13,6 @@ from refaug.bots.replier import Replier, WrappedBot
 from refaug.bots.stored import endpoint_bot
 from refaug.bots.stored.specification import StoredBot
 from refaug.core.home import Settings
-from refaug.service import prometheus_figures
 from refaug.service.bots.bot_store import BotStore
 from refaug.service.database.database import Database
 from refaug.service.server_settings import ServeSettings
@@ -83,7 +82,6 @@ def server_access(
         resting=_RESTING,
         days=bot_days(home, serve),
         on_tick=on_tick,
-        observe=prometheus_figures.bot,
     )
 
 

@@ -318,8 +318,8 @@ def child_environment(home: Settings, settings: ServeSettings) -> Iterator[None]
 def _figures_of(settings: ServeSettings, stack: ExitStack) -> str:
     """Return the path of memory for the figures of all web processes; empty where the system has none."""
     try:
-        # of web processes and the job process, and one more: a new one may start before a killed one's locks have ended
-        return stack.enter_context(FigureMemory.create(settings.workers + 2)).path
+        # one more than processes, in case a new one starts before the system has ended the locks of a killed one
+        return stack.enter_context(FigureMemory.create(settings.workers + 1)).path
     except OSError as error:
         log.warning("no memory for the figures of all processes, each counts for itself: %s", error)
         return ""

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from refaug.bots.stored.endpoint_bot import BotUse
 from refaug.core.home import Settings
 from refaug.service import prometheus_figures
 from refaug.service.figures import FigureMemory
@@ -136,24 +135,16 @@ def test_what_the_database_knows_is_left_out_while_it_is_away(tmp_path: Path) ->
     assert not {name for name, _ in away} & {"refaug_jobs", "refaug_schedule_failing"}
 
 
-def test_bots_are_counted_by_outcome_with_what_they_cost(now: ServiceSnapshot) -> None:
-    before = figures(exposition(now))
-    for requests, failures, tokens, money in ((3, 1, 40, 0.5), (2, 0, 2, 0.0), (1, 1, 0, 0.0)):
-        prometheus_figures.bot(
-            BotUse(bot="gpt", requests=requests, failures=failures, tokens=tokens, money=money, currency="EUR")
-        )
-    assert growth(before, figures(exposition(now))) == {
-        ("refaug_bot_requests_total", frozenset({("bot", "gpt"), ("outcome", "answered")})): 4,
-        ("refaug_bot_requests_total", frozenset({("bot", "gpt"), ("outcome", "failed")})): 2,
-        ("refaug_bot_tokens_total", frozenset({("bot", "gpt")})): 42,
-        ("refaug_bot_money_total", frozenset({("bot", "gpt"), ("currency", "EUR")})): 0.5,
-    }
-
-
 def test_disk_backup_webhook_and_what_extras_add(tmp_path: Path) -> None:
     added = AddedFigure(name="refaug_x", says="X.", labels=("study",), values=[(("s",), 2.0)])
     snapshot = ServiceSnapshot(
-        home=Settings(home=tmp_path), disk=10, disk_free=3, backup_age_s=7.5, notices=2, added=[added]
+        home=Settings(home=tmp_path),
+        disk=10,
+        disk_free=3,
+        backup_age_s=7.5,
+        notices=2,
+        added=[added],
+        counted={"refaug_bot_requests": [(("gpt", "answered"), 4.0)], "refaug_bot_money": [(("gpt", "EUR"), 0.5)]},
     )
     found = figures(exposition(snapshot))
     assert of(found, "refaug_disk_free_bytes") == 3
@@ -161,6 +152,8 @@ def test_disk_backup_webhook_and_what_extras_add(tmp_path: Path) -> None:
     assert of(found, "refaug_backup_age_seconds") == 7.5
     assert of(found, "refaug_webhook_waiting") == 2
     assert of(found, "refaug_x", study="s") == 2
+    assert of(found, "refaug_bot_requests_total", bot="gpt", outcome="answered") == 4
+    assert of(found, "refaug_bot_money_total", bot="gpt", currency="EUR") == 0.5
     assert of(figures(exposition(ServiceSnapshot(home=Settings(home=tmp_path)))), "refaug_backup_age_seconds") is None
 
 

@@ -96,12 +96,14 @@ def _figures(request: Request) -> bytes:
     served, disk = state.open_versions.served, shutil.disk_usage(state.home.home)
     jobs = schedules = backup_age_s = notices = None
     added = list[prometheus_figures.AddedFigure]()
+    counted = dict[str, list[tuple[tuple[str, ...], float]]]()
     with suppress(RefaugError):  # these figures are left out then, and refaug_database_up is 0
         notices = state.notices.waiting()[0] if state.serve.webhook else None
         for backup in state.audit.last_backups(1):
             backup_age_s = max(0.0, (datetime.now(UTC) - datetime.fromisoformat(backup.at)).total_seconds())
         for extra in request.app.state.refaug_extras.values():
             added += extra.figures(state) if extra.figures is not None else ()
+        counted = _bot_figures(state)
         jobs, schedules = state.jobs.counts(), state.schedules.troubles()
     return prometheus_figures.exposition(
         prometheus_figures.ServiceSnapshot(
@@ -116,9 +118,30 @@ def _figures(request: Request) -> bytes:
             notices=notices,
             disk_free=disk.free,
             disk=disk.total,
+            counted=counted,
             added=added,
         )
     )
+
+
+def _bot_figures(state: ServiceState) -> dict[str, list[tuple[tuple[str, ...], float]]]:
+    """Return what each stored bot was asked and has cost, by the names of figures."""
+    requests, tokens, money = (list[tuple[tuple[str, ...], float]]() for _ in range(3))
+    bots = state.bots.list()
+    uses = state.bot_use.of_bots(bots)
+    for bot in bots:
+        use = uses[bot.name]
+        outcomes = {
+            "answered": use.requests - use.unanswered,
+            "unanswered": use.unanswered - use.failures,
+            "failed": use.failures,
+        }
+        requests += [((bot.name, outcome), float(number)) for outcome, number in outcomes.items()]
+        tokens.append(((bot.name,), float(use.prompt_tokens + use.answer_tokens + use.lost_tokens)))
+        if bot.price is not None:
+            money.append(((bot.name, bot.price.currency), use.money))
+    figures = prometheus_figures
+    return {figures.BOT_REQUESTS.name: requests, figures.BOT_TOKENS.name: tokens, figures.BOT_MONEY.name: money}
 
 
 # ── Figures of the last hours ─────────────────────────────────────────────────────────────────────────────────────────
