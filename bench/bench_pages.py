@@ -96,7 +96,8 @@ def first_pages(page: Page, address: str, runs: int = 5) -> list[dict[str, Any]]
 
 def job_events(page: Page, address: str, home: Path, server: Served) -> dict[str, Any]:
     """Open a job with few events and one with a thousand, and return what the page was busy with."""
-    job = server.ask("POST", "/v1/jobs", json={"kind": "index-update", "index": "demo"}).json()["id"]
+    index = next(iter(server.ask("GET", "/readyz").json()["versions"]["index"]))
+    job = server.ask("POST", "/v1/jobs", json={"kind": "index-update", "index": index}).json()["id"]
     server.ended(job)
     figures = {"few": _opened(page, address, job, "document.querySelectorAll('#job .log li').length >= 2")}
     database = Database.open(Settings(home=home))
@@ -152,6 +153,7 @@ def main() -> None:
             page.until("document.querySelectorAll('.reference').length > 5")
             typing(page)  # the caches of both sides are filled, as after a minute of use
             took = np.array(typing(page))
+            metrics = page.run("[...document.querySelectorAll('#scores-A .score')].map((one) => one.dataset.metric)")
             item = server.client.get("/readyz").json()["versions"]
             events = job_events(page, address, home, server)
     typed = {
@@ -159,6 +161,7 @@ def main() -> None:
     }
     result = {
         "letters": len(took),
+        "metrics": metrics,
         "score_ms": {**typed, "max": round(float(took.max()), 1)},
         "first_page": pages,
         "job": events,

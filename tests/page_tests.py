@@ -56,12 +56,18 @@ def browsing(home: Path, folder: Path, *options: str, path: str = "/") -> Iterat
 
 
 @contextmanager
-def asking_for_keys(browsed: Browsed, home: Settings, path: str = "/") -> Iterator[Keyed]:
-    """Serve another home in this process, and open a page of it that shares nothing with those that are open."""
+def asking_for_keys(browsed: Browsed, home: Settings, path: str = "/", *, keys: bool = True) -> Iterator[Keyed]:
+    """Serve another home in this process, and open a page of it that shares nothing with those that are open.
+
+    Without `keys` it asks for none: what a test patches in this process holds for it, too.
+    """
     config = uvicorn.Config(
-        create_app(home, ServeSettings(keys=True)), port=0, log_config=None, timeout_graceful_shutdown=2
+        create_app(home, ServeSettings(keys=keys)), port=0, log_config=None, timeout_graceful_shutdown=2
     )
-    with listening(uvicorn.Server(config)) as port, httpx2.Client(base_url=f"http://127.0.0.1:{port}") as client:
+    with (
+        listening(uvicorn.Server(config)) as port,
+        httpx2.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client,
+    ):
         wait_until_ready(client)
         page = browsed.page.other_device(f"http://127.0.0.1:{port}{path}")
         page.look(1_280)

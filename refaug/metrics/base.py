@@ -190,6 +190,21 @@ class Metric(ABC):
         del reply
         return None
 
+    def combination(self, reply: str, references: References, row: Floats) -> dict[str, object] | None:
+        """Return how the parts of a reply's score combine, from its statistics; None for metrics of one part."""
+        del reply, references, row
+        return None
+
+    def likenesses(self, reply: str, references: References) -> list[dict[str, object]] | None:
+        """Return how like a reply is to each reference as a whole, and whether it counts; None where words do."""
+        del reply, references
+        return None
+
+    def counted_references(self, reply: str, references: References) -> Sequence[int] | None:
+        """Return the places of references without which the score may differ; None where it may without any."""
+        del reply, references
+        return None
+
     def reasons(self, reply: str, references: References) -> list[dict[str, object]] | None:
         """Return what a judge gave as its reasons, which no score depends on; None for metrics without a judge."""
         del reply, references

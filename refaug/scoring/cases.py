@@ -464,17 +464,26 @@ def leave_one_out(
     references: Sequence[References | Problem],
     progress: Progress | None = None,
 ) -> dict[int, list[float | None]]:
-    """Return the scores of every reply with each reference left out in turn; None where no reference remains."""
-    fewer, owners, by_row = list[References](), list[int](), dict[int, list[float | None]]()
+    """Return the scores of every reply with each reference left out in turn; None where no reference remains.
+
+    References that a metric does not count are left out of one row together: none of them changes the score.
+    """
+    fewer, owners, by_row = list[References](), list[tuple[int, list[int]]](), dict[int, list[float | None]]()
     for row in _scorable(replies, references)[0]:
-        of_reply = references[row]
+        reply, of_reply = replies[row], references[row]
+        assert isinstance(reply, str), "the others cannot be scored"
         assert isinstance(of_reply, References), "the others cannot be scored"
         places = range(len(of_reply.texts))
-        fewer += [of_reply.select([other for other in places if other != place]) for place in places]
-        owners += [row] * len(places)
-        by_row[row] = []
+        counted = metric.counted_references(reply, of_reply)
+        single = places if counted is None else counted
+        idle = sorted({*places} - {*single})
+        for together in [*([place] for place in single), *([idle] if idle else [])]:
+            fewer.append(of_reply.select([place for place in places if place not in together]))
+            owners.append((row, together))
+        by_row[row] = [None] * len(places)
     watch = None if progress is None else Watched(progress)
-    statistics, _ = score_replies(metric, [replies[row] for row in owners], fewer, watch)
-    for row, score in zip(owners, metric.values(statistics, Level.REPLY).tolist(), strict=True):
-        by_row[row].append(None if np.isnan(score) else score)
+    statistics, _ = score_replies(metric, [replies[row] for row, _ in owners], fewer, watch)
+    for (row, left_out), score in zip(owners, metric.values(statistics, Level.REPLY).tolist(), strict=True):
+        for place in left_out:
+            by_row[row][place] = None if np.isnan(score) else score
     return by_row

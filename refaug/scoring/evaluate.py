@@ -462,8 +462,9 @@ def explanations(
     references: Sequence[References | Problem],
     progress: Progress | None = None,
 ) -> dict[int, Mapping[str, Any]]:
-    """Explain each row: the worth of each reference to the reply, and the n-grams or words that match in it."""
-    values = metric.values(statistics, Level.REPLY).reshape(-1).tolist()
+    """Explain each row: its parts, the worth of each reference to it, and the n-grams or words that match in it."""
+    rows = statistics.reshape(-1, len(metric.columns))
+    values = metric.values(rows, Level.REPLY).tolist()
     explained = dict[int, Mapping[str, Any]]()
     for row, fewer in leave_one_out(metric, replies, references, progress).items():
         reply, of_reply = replies[row], references[row]
@@ -473,6 +474,8 @@ def explanations(
             "words": metric.words_of(reply),
             "credited": metric.credits(reply, of_reply),
             "matched": metric.matches(reply, of_reply),
+            "combination": None if np.isnan(values[row]) else metric.combination(reply, of_reply, rows[row]),
+            "likenesses": metric.likenesses(reply, of_reply),
             "reasons": metric.reasons(reply, of_reply),
         }
         explained[row] = {

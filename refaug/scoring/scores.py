@@ -310,6 +310,11 @@ def _scale_explanation(explanation: Mapping[str, Any], factor: float) -> Mapping
         {**without, "score": _product(without["score"], factor), "change": _product(without["change"], factor)}
         for without in explanation["without_reference"]
     ]
+    combination = explanation.get("combination")
+    if combination is not None:
+        parts = [{**part, "alone": _product(part["alone"], factor)} for part in combination["parts"]]
+        combination = {**combination, "parts": parts, "unguarded": _product(combination["unguarded"], factor)}
+        explanation = {**explanation, "combination": combination}
     return {**explanation, "without_reference": without_reference}
 
 

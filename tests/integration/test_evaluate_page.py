@@ -23,12 +23,15 @@ from page_tests import (
     browsing,
     choose_files,
     hostile_texts,
+    looks_right,
     overflow,
     press,
     wait_until_quiet,
 )
+from recommended_homes import recommended_home
 from serving import small_home, small_items
 
+from refaug.core.home import Settings
 from refaug.service.database.database import Database
 from refaug.service.jobs.worker import run_worker
 from refaug.service.keys import KeyStore
@@ -433,6 +436,46 @@ def test_agreement_with_ratings_is_shown_with_its_drawings(browsed: Browsed, pag
     page.until("document.querySelector('.figure table')")
     assert accessibility_faults(page) == []
     assert overflow(page) == []
+
+
+def test_the_parts_of_the_recommended_metric_stand_beside_its_scores(browsed: Browsed, tmp_path: Path) -> None:
+    recommended_home(tmp_path, is_calibrated=True)
+    home = Settings(home=tmp_path / "home")
+    with asking_for_keys(browsed, home, "/evaluate", keys=False) as found:
+        page = found.page
+        choose_files(page, tmp_path / "items.jsonl")
+        page.until("!document.querySelector('#score-form').hidden && document.querySelector('#start-button')")
+        chosen = "[...document.querySelectorAll('#score-form [name=metric]:checked')].map((one) => one.value)"
+        assert page.run(chosen) == ["refaug-1:encoder=tiny", "multi-bleu", "upsilon-bleu"]
+        page.run("document.querySelector('#start-button').click()")
+        page.until("location.hash.startsWith('#e=')")
+        run_worker(home, ServeSettings(), once=True)
+        evaluation = finished(page)
+        summary = found.client.get(f"/v1/evaluations/{evaluation}").json()["summary"]
+        rows = {row["system"]: row for row in summary["metrics"][0]["systems"]}
+        table = page.run(
+            "[...document.querySelectorAll('.parts-table tbody tr')].map((row) =>"
+            " [...row.children].map((cell) => cell.textContent))"
+        )
+        names = ("gold", "words", "turn", "turns", "retrieved", "copied", "order")
+        assert table == [
+            [system, shown(row["mean"]), *(shown(row["parts"][name]) for name in names)] for system, row in rows.items()
+        ]
+        whole = found.client.get(f"/v1/evaluations/{evaluation}/download").json()["scores"][0]["systems"]
+        assert {system: row["parts"]["gold"] for system, row in rows.items()} == {
+            system: row["parts"]["gold"] for system, row in whole.items()
+        }
+        page.until("document.querySelectorAll('#metric-charts svg').length === 3")
+        heights = page.run(
+            "[...document.querySelectorAll('#metric-charts .charts svg')].map((one) => one.clientHeight)"
+        )
+        assert len(set(heights)) == 1
+        assert page.run(
+            "document.querySelector('#metric-charts svg').clientWidth >="
+            " document.querySelector('#metric-charts').clientWidth - 1"
+        )
+        looks_right(page)
+        assert page.said == []
 
 
 def test_two_evaluations_stand_side_by_side(

@@ -12,10 +12,25 @@ from typing import Any
 
 import pytest
 from engines import TEXTS
-from page_tests import SIZES, Browsed, accessibility_faults, browsing, overflow, wait_until_quiet
-from serving import small_home
+from page_tests import (
+    SIZES,
+    Browsed,
+    Keyed,
+    accessibility_faults,
+    asking_for_keys,
+    browsing,
+    looks_right,
+    overflow,
+    wait_until_quiet,
+)
+from recommended_homes import ITEMS, recommended_home
+from serving import migrated, small_home
+
+import refaug.service.web.pages
+from refaug.core.home import Settings
 
 pytestmark = [pytest.mark.machine, pytest.mark.slow]
+STATIC = Path(refaug.service.web.pages.__file__).parent / "static"
 UTTERANCE, GOLD, REPLY = TEXTS[3], TEXTS[40], TEXTS[60]
 TILES = (
     "[...document.querySelectorAll('#scores-A .score')]"
@@ -91,6 +106,87 @@ def test_typing_an_item_shows_its_references_and_scores(browsed: Browsed, page: 
     )
 
 
+@pytest.fixture(scope="module")
+def recommended(browsed: Browsed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Keyed]:
+    """A page of a service whose index suits the recommended metric."""
+    folder = tmp_path_factory.mktemp("recommended")
+    recommended_home(folder, is_calibrated=True)
+    with asking_for_keys(browsed, Settings(home=folder / "home"), keys=False) as found:
+        found.page.until("document.querySelector('#first-example') && document.querySelector('#served b')")
+        yield found
+
+
+WHY = (
+    "Object.fromEntries([...document.querySelectorAll('#why-A tbody tr')].map((row) => [row.dataset.part,"
+    " [...row.querySelectorAll('td')].map((cell) => cell.innerText.trim().split('\\n')[0])]))"
+)
+
+
+def test_a_score_by_the_recommended_metric_says_of_what_it_is_made(recommended: Keyed) -> None:
+    page, item = recommended.page, ITEMS[0]
+    page.click("#add-turn")
+    for selector, text in (
+        ("#turn-0", item["turns"][0]),
+        ("#turn-1", item["turns"][1]),
+        ("#gold", item["references"][0]),
+    ):
+        page.type(selector, text)
+    page.type("#reply-0", "i drink big tea")
+    page.until("document.querySelectorAll('.reference').length > 10 && document.querySelector('#why-A')")
+    sent = {**item, "replies": {"A": "i drink big tea"}}
+    body = {"items": [sent], "metrics": ["refaug-1:encoder=tiny"], "explain": True}
+    (scores,) = recommended.client.post("/v1/scores", json=body).json()["scores"]
+    (reply,) = scores["systems"]["A"]["replies"]
+    page.until(f"document.querySelector('#scores-A .score.main .value')?.textContent === '{rounded(reply['score'])}'")
+    told, shown = reply["combination"], page.run(WHY)
+    total = sum(part["share"] for part in told["parts"])
+    assert list(shown) == [*(part["part"] for part in told["parts"]), "unguarded", "copied", "order", "score"]
+    for part in told["parts"]:
+        share = f"{100 * part['share'] / total:.0f} %"
+        assert shown[part["part"]] == [rounded(part["value"]), share, rounded(part["alone"])]
+    assert shown["unguarded"][-1] == rounded(told["unguarded"])
+    assert shown["score"][-1] == rounded(reply["score"])
+    counted = [like for like in reply["likenesses"] if like["counts"]]
+    assert page.run(
+        "[...document.querySelectorAll('#why-box-A .closest li')].map((row) =>"
+        " [row.querySelector('.figures').textContent, row.querySelector('.user-text').textContent])"
+    ) == [[rounded(like["similarity"]), like["text"]] for like in counted]
+    near = page.run("[...document.querySelectorAll('.reference.near .said .user-text')].map((one) => one.textContent)")
+    assert sorted(near) == sorted(like["text"] for like in counted)
+    page.click("#why-box-A .closest .link")
+    lit = page.run("[...document.querySelectorAll('.reference.lit .said .user-text')].map((one) => one.textContent)")
+    assert lit == [counted[0]["text"]]
+    looks_right(page)
+    page.click("#all-references")
+    assert page.run("[...document.querySelectorAll('.reference')].every((one) => one.checkVisibility())")
+    assert page.said == []
+
+
+def test_without_an_index_an_example_shows_scores_and_where_an_index_is_made(browsed: Browsed, tmp_path: Path) -> None:
+    home = migrated(Settings(home=tmp_path))
+    with asking_for_keys(browsed, home, keys=False) as found:
+        page = found.page
+        page.until("document.querySelectorAll('#references button').length >= 4")
+        looks_right(page)
+        page.click("#first-example")
+        page.until(f"{TILES}.length === 3 && document.querySelectorAll('.reference').length > 4")
+        references = page.run(
+            "[...document.querySelectorAll('.reference .said .user-text')].map((one) => one.textContent)"
+        )
+        example = json.loads((STATIC / "examples.json").read_text("utf-8"))[0]
+        given = [{"text": example["gold"], "source": "gold", "weight": 1}]
+        given += [{**reference, "source": "supplied"} for reference in example["given"]]
+        assert references == [reference["text"] for reference in given]
+        item = {"id": "playground", "utterance": example["turns"][0], "references": given}
+        item["replies"] = {"A": example["replies"][0]}
+        body = {"items": [item], "metrics": ["bleu", "multi-bleu", "upsilon-bleu"], "references": "given"}
+        scores = found.client.post("/v1/scores", json=body).json()["scores"]
+        until_tiles(page, {one["metric"]: rounded(one["systems"]["A"]["replies"][0]["score"]) for one in scores})
+        assert page.run("document.querySelector('#references-state a').pathname") == "/service"
+        looks_right(page)
+        assert page.said == []
+
+
 def test_a_lost_connection_is_said_and_typing_goes_on_when_it_is_back(page: Any) -> None:
     def lose(*, is_lost: bool) -> None:
         speed = {"latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}
@@ -125,6 +221,29 @@ def test_scores_follow_the_last_letter_typed(browsed: Browsed, page: Any) -> Non
     for letter in "we like red apples":
         page.tell("Input.insertText", text=letter)
     until_tiles(page, scores_of(browsed, "we like red apples"))
+
+
+def test_only_a_reply_that_has_changed_is_scored_again(browsed: Browsed, page: Any) -> None:
+    filled(page)
+    page.click("#add-reply")
+    page.type("#reply-1", "the boats are blue")
+    page.until("document.querySelectorAll('#scores-B .score').length === 4")
+    wait_until_quiet(page)
+    before = page.run("document.querySelector('#scores-A').innerHTML")
+    page.run(
+        "window.sent = []; window.asked = window.fetch; window.fetch = (address, order) => {"
+        " const isScores = String(address).endsWith('/v1/scores');"
+        " if (isScores) window.sent.push(Object.keys(JSON.parse(order.body).items[0].replies));"
+        " return window.asked(address, order); }; 1"
+    )
+    page.type("#reply-1", "we like red apples")
+    wanted = scores_of(browsed, "we like red apples")
+    tiles = TILES.replace("#scores-A", "#scores-B")
+    page.until(f"Object.fromEntries({tiles})['upsilon-bleu'] === {json.dumps(wanted['upsilon-bleu'])}")
+    assert dict(page.run(tiles)) == wanted
+    assert {tuple(systems) for systems in page.run("window.sent")} == {("B",)}
+    assert page.run("document.querySelector('#scores-A').innerHTML") == before
+    until_tiles(page, scores_of(browsed, REPLY))
 
 
 def test_pointing_at_a_word_lights_what_credited_it_and_back(page: Any) -> None:

@@ -7,24 +7,23 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import product
+from functools import reduce
+from operator import add
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
 import pytest
-from encoders import TinyEncoder, write_encoder
 from fastapi.testclient import TestClient
 from integration.conftest import Home
-from serving import client_of, migrated
+from recommended_homes import ITEMS, recommended_home
+from serving import client_of
 from torchless import answers_without_torch
 
 import refaug
-from refaug.cli.main import main
 from refaug.core.home import Settings
-from refaug.core.vectors.encoders import open_encoder
 from refaug.metrics.catalogue import METRICS
 from refaug.metrics.embeddings import recommended
-from refaug.metrics.embeddings.recommended import MetricCalibration
 from refaug.metrics.metric_info import MetricInfo
 from refaug.metrics.signature import Signature
 from refaug.service.jobs.worker import run_worker
@@ -33,49 +32,13 @@ from refaug.service.server_settings import ServeSettings
 pytestmark = pytest.mark.slow
 
 METRIC = "refaug-1:encoder=tiny"
-TEXTS = [
-    f"{who} {does} {what}"
-    for who, does, what in product(("i", "you", "the dog"), ("like", "drink"), ("tea", "a cat", "the big dog"))
-]
-ITEMS = [
-    {
-        "id": f"i{number}",
-        "turns": [TEXTS[number], f"{TEXTS[number + 5]} ?"],
-        "references": [TEXTS[number + 8]],
-        "replies": {"a": f"{TEXTS[number + 3]} .", "b": f"{TEXTS[number + 5]} ?"},
-    }
-    for number in range(6)
-]
 
 
 @pytest.fixture(scope="module")
 def ready(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A folder with items and a home whose index has the vectors of a tiny encoder, and numbers for that encoder."""
     folder = tmp_path_factory.mktemp("recommended")
-    home, encoder = folder / "home", write_encoder(folder / "tiny", weights=TinyEncoder.seeded())
-    (folder / "items.jsonl").write_text("".join(json.dumps(line) + "\n" for line in ITEMS))
-    log = [
-        {
-            "id": str(number),
-            "turns": [f"{TEXTS[number % 18]} ?", f"{TEXTS[(7 * number + 1) % 18]} !", TEXTS[(5 * number) % 18]],
-        }
-        for number in range(60)
-    ]
-    (folder / "log.jsonl").write_text("".join(json.dumps(line) + "\n" for line in log))
-    for command in (
-        ("index", "encoder", "add", "tiny", encoder),
-        ("log", "ingest", folder / "log.jsonl", "--log", "chat"),
-        ("index", "build", "chat", "--encoder", "tiny", "--check-queries", "0"),
-    ):
-        assert main(["--home", str(home), "--quiet", *map(str, command)]) == 0, command
-    migrated(Settings(home=home))
-    calibration = MetricCalibration(
-        encoder=open_encoder(encoder).name,
-        most_like={"turn": 0.9, "turns": 0.9},
-        drawn={"gold+retrieved": (2.4, 0.2), "gold": (1.5, 0.2), "retrieved": (2.6, 0.2)},
-        link=(-1.0, 1.0),
-        sha256="0" * 64,
-    )
+    calibration = recommended_home(folder)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(recommended, "own_calibration", lambda: calibration)
         yield folder
@@ -148,6 +111,34 @@ def test_the_metric_finds_its_own_references(expected: dict[str, Any]) -> None:
     }
     assert not {"norm-words", "oov", "weighting"} & Signature.parse(expected["signature_full"]).details.keys()
     assert len(set(replies_of(expected))) > 6
+
+
+def test_an_explanation_of_the_service_makes_the_score_that_stands_beside_it(web: TestClient) -> None:
+    bare = {"id": "bare", "turns": ITEMS[0]["turns"], "references": [], "replies": {"a": "mag ich Tee ?"}}
+    body = {"items": [*ITEMS, bare], "metrics": [METRIC], "index": "chat", "explain": True}
+    answer = web.post("/v1/scores", json=body)
+    assert answer.status_code == 200, answer.text
+    rows = [row for system in answer.json()["scores"][0]["systems"].values() for row in system["replies"]]
+    explained = [row for row in rows if "combination" in row]
+    assert [row["id"] for row in explained] == [
+        *(item["id"] for item in ITEMS),
+        "bare",
+        *(item["id"] for item in ITEMS),
+    ]
+    for row in explained:
+        told = row["combination"]
+        total = reduce(add, [part["share"] * part["counted"] for part in told["parts"]])
+        odds = told["link"]["a"] + told["link"]["b"] * (total - told["drawn"]["mean"]) / told["drawn"]["deviation"]
+        odds -= reduce(add, [guard["takes"] for guard in told["guards"]])
+        assert (1 + np.tanh(odds / 2)) / 2 == row["score"]
+        parts = {part["part"]: part["value"] for part in told["parts"]}
+        assert ("gold" in parts) == (row["id"] != "bare")
+        nearest = [like["similarity"] for like in row["likenesses"] if like["kind"] == "retrieved" and like["counts"]]
+        assert np.sort(nearest).mean() == parts["retrieved"]
+    assert explained[len(ITEMS)]["combination"]["unknown"] > 0
+    hundred = web.post("/v1/scores", json={**body, "percent": True}).json()["scores"][0]["systems"]["a"]["replies"][0]
+    assert hundred["combination"]["unguarded"] == pytest.approx(100 * explained[0]["combination"]["unguarded"])
+    assert web.get("/v1/artefacts/index/chat").json()["published"]["metric"] == "refaug-1"
 
 
 def test_every_face_gives_the_same_number(

@@ -33,6 +33,8 @@ class ScoredReply:
     words: Any = None  # with explain=True: the words of the reply that credits and matches are about
     credited: Any = None  # with explain=True: n-grams credited to which reference
     matched: Any = None  # with explain=True: words that resemble which word of each reference
+    combination: Any = None  # with explain=True: the parts of a score of refaug-1, and how they make it
+    likenesses: Any = None  # with explain=True: how like the reply is to each reference by refaug-1
     reasons: Any = None  # with explain=True: what judges gave as their reasons, which no score depends on
     without_reference: Any = None  # with explain=True: the score without each reference
 

@@ -292,11 +292,16 @@ class Recommended(MeanMetric):
 
     def sums(self, parts: Floats, has_gold: NDArray[np.bool_], has_retrieved: NDArray[np.bool_]) -> Floats:
         """Return the sum of each row's parts by their shares, of those that it has."""
-        shares = np.tile(_SHARES, (len(parts), 1))
+        shares = self.shares(has_gold, has_retrieved)
+        return np.asarray((shares * np.nan_to_num(self.folded(parts)[:, : len(SIMILARITIES)])).sum(axis=1))
+
+    def shares(self, has_gold: NDArray[np.bool_], has_retrieved: NDArray[np.bool_]) -> Floats:
+        """Return the share of each part in each row's sum, by the references that there are."""
+        shares = np.tile(_SHARES, (len(has_gold), 1))
         shares[~has_gold, _RETRIEVED] += _SHARES[_GOLD]
         shares[~has_gold, _GOLD] = shares[~has_gold, _WORDS] = 0
         shares[~has_retrieved, _RETRIEVED] = 0
-        return np.asarray((shares * np.nan_to_num(self.folded(parts)[:, : len(SIMILARITIES)])).sum(axis=1))
+        return shares
 
     def folded(self, parts: Floats) -> Floats:
         """Return parts in which likeness to the turns counts against a reply beyond that of true ones."""
@@ -308,26 +313,33 @@ class Recommended(MeanMetric):
 
     def penalties(self, parts: Floats) -> Floats:
         """Return what the guards take from each row: copied runs of words, and words in an unlikely order."""
+        copied, order = self.guard_penalties(parts)
+        return np.asarray(copied + order)
+
+    def guard_penalties(self, parts: Floats) -> tuple[Floats, Floats]:
+        """Return what each of the two guards takes from each row."""
         copied, order = self.calibration.copied, self.calibration.order
-        return np.asarray(
-            copied.slope * excess(parts[:, _COPIED], copied.limit)
-            + order.slope * excess(-parts[:, _ORDER], -order.limit)
+        return (
+            np.asarray(copied.slope * excess(parts[:, _COPIED], copied.limit)),
+            np.asarray(order.slope * excess(-parts[:, _ORDER], -order.limit)),
         )
 
     def log_odds(self, parts: Floats, has_gold: NDArray[np.bool_], has_retrieved: NDArray[np.bool_]) -> Floats:
         """Return the logarithm of the odds of each row; NaN where it has neither gold nor retrieved references."""
         sums, odds = self.sums(parts, has_gold, has_retrieved), np.full(len(parts), np.nan)
-        a, b = self.calibration.link
-        for case, (mean, deviation) in self.calibration.drawn.items():
+        for case, drawn in self.calibration.drawn.items():
             is_case = (has_gold == ("gold" in case)) & (has_retrieved == ("retrieved" in case))
-            odds[is_case] = a + b * (sums[is_case] - mean) / deviation
+            odds[is_case] = self._odds_of_sums(sums[is_case], drawn)
         return odds - np.nan_to_num(self.penalties(parts))
+
+    def _odds_of_sums(self, sums: Floats, drawn: tuple[float, float]) -> Floats:
+        """Return log-odds of sums beside those of drawn replies, by their mean and deviation."""
+        (a, b), (mean, deviation) = self.calibration.link, drawn
+        return np.asarray(a + b * (sums - mean) / deviation)
 
     def scores(self, parts: Floats, has_gold: NDArray[np.bool_], has_retrieved: NDArray[np.bool_]) -> Floats:
         """Return the score of each row of parts; NaN where it has neither gold nor retrieved references."""
-        scores = (
-            1 + np.tanh(self.log_odds(parts, has_gold, has_retrieved) / 2)
-        ) / 2  # the logistic function, never too large
+        scores = _logistic(self.log_odds(parts, has_gold, has_retrieved))
         return np.where(np.isnan(parts[:, _GOLD]) & has_gold, np.nan, scores)
 
     def parts(self, sums: Floats, level: Level) -> dict[str, object]:
@@ -344,6 +356,86 @@ class Recommended(MeanMetric):
         }
         unknown = of["unknown"] / of["pieces"] if of["pieces"] else None
         return {"replies": of["replies"], **means, "cut": of["cut"], "unknown": unknown}
+
+    # ── Why a reply has its score ─────────────────────────────────────────────────────────────────────────────────────
+
+    def combination(self, reply: str, references: References, row: Floats) -> dict[str, object] | None:
+        """Return the parts of a reply's score, what each says alone, and what makes the score of them.
+
+        The sum of what the parts add is set beside drawn replies, which gives `unguarded`; the guards take theirs from
+        its log-odds. A part says alone what `unguarded` would be if every part counted like it: by their shares, the
+        log-odds of these make its own. An empty reply has no parts.
+        """
+        if not reply.strip():
+            return None
+        of = dict(zip(self.columns, row.tolist(), strict=True))
+        parts = np.array([[of[part] for part in PARTS]])
+        has_gold, has_retrieved = (np.array([of[name] > 0]) for name in ("with_gold", "with_retrieved"))
+        shares, folded = self.shares(has_gold, has_retrieved)[0], self.folded(parts)[0]
+        has_turns = bool(_turns_of(references))
+        is_there = [share > 0 and (has_turns or place not in (_TURN, _TURNS)) for place, share in enumerate(shares)]
+        drawn = self.calibration.drawn[_case_of(bool(has_gold[0]), bool(has_retrieved[0]))]
+        alone = _logistic(self._odds_of_sums(shares[is_there].sum() * folded[: len(shares)], drawn))
+        total = self.sums(parts, has_gold, has_retrieved)
+        return {
+            "parts": [
+                {
+                    "part": part,
+                    "value": float(parts[0, place]),
+                    "counted": float(folded[place]),
+                    "share": float(shares[place]),
+                    "adds": float(shares[place] * folded[place]),
+                    "alone": float(alone[place]),
+                }
+                for place, part in enumerate(SIMILARITIES)
+                if is_there[place]
+            ],
+            "sum": float(total[0]),
+            "drawn": {"mean": drawn[0], "deviation": drawn[1]},
+            "link": dict(zip(("a", "b"), self.calibration.link, strict=True)),
+            "unguarded": float(_logistic(self._odds_of_sums(total, drawn))[0]),
+            "guards": [
+                {"guard": PARTS[place], "value": float(parts[0, place]), "limit": guard.limit, "takes": float(takes[0])}
+                for place, guard, takes in zip(
+                    (_COPIED, _ORDER),
+                    (self.calibration.copied, self.calibration.order),
+                    self.guard_penalties(parts),
+                    strict=True,
+                )
+            ],
+            "log_odds": float(self.log_odds(parts, has_gold, has_retrieved)[0]),
+            "is_cut": of["cut"] > 0,
+            "unknown": of["unknown"] / of["pieces"] if of["pieces"] else None,
+        }
+
+    def likenesses(self, reply: str, references: References) -> list[dict[str, object]]:
+        """Return the cosine of a reply with each gold, and with each retrieved reference that has a weight.
+
+        Of the golds the most similar one counts, of the others the three most similar; its own text does not.
+        """
+        golds = references.beside.texts if references.beside is not None else ()
+        texts = (*golds, *_further(references, set(golds)))
+        vectors = self._encoder.sentence_vectors([reply, *texts])
+        cosines = _cosines(vectors, np.zeros(len(texts), np.int64), vectors, np.arange(1, len(texts) + 1)).tolist()
+        falling = sorted(np.flatnonzero(~np.isnan(cosines)).tolist(), key=lambda at: (-cosines[at], at))
+        own = normalise(reply)
+        further = [at for at in falling if at >= len(golds) and normalise(texts[at]) != own]
+        counted = {*[at for at in falling if at < len(golds)][:1], *further[:_BEST]}
+        return [
+            {
+                "text": texts[at],
+                "kind": "gold" if at < len(golds) else "retrieved",
+                "similarity": cosines[at],
+                "counts": at in counted,
+            }
+            for at in falling
+        ]
+
+    def counted_references(self, reply: str, references: References) -> Sequence[int]:
+        """Return the places of the golds, and of the retrieved references that are most similar."""
+        golds = references.beside.texts if references.beside is not None else ()
+        texts = {*golds, *(like["text"] for like in self.likenesses(reply, references) if like["counts"])}
+        return [place for place, text in enumerate(references.texts) if text in texts]
 
     def remarks_on(self, sums: Floats) -> tuple[str, ...]:
         """Warn of replies whose end is not read, and of a language that the encoder does not know."""
@@ -407,6 +499,14 @@ def _turns_of(references: References) -> tuple[str, ...]:
 def _separate_turns_of(references: References) -> list[str]:
     beside = references.beside
     return (beside.utterance or "").split(TURN_END) if beside is not None else []
+
+
+def _case_of(has_gold: bool, has_retrieved: bool) -> str:
+    return "+".join((["gold"] if has_gold else []) + (["retrieved"] if has_retrieved else []))
+
+
+def _logistic(log_odds: Floats) -> Floats:
+    return np.asarray((1 + np.tanh(log_odds / 2)) / 2)  # never too large
 
 
 def _further(references: References, golds: set[str]) -> tuple[str, ...]:

@@ -30,6 +30,7 @@ class IndexFacts(VersionFacts):
     """The facts of a version of an index."""
 
     vectors: Annotated[str | None, Doc("the word vectors, or the encoder, by which utterances are compared")] = None
+    metric: Annotated[str | None, Doc("the recommended metric over it; null with word vectors")] = None
     tokenizer: Annotated[str | None, Doc("what splits texts into words")] = None
     kind: Annotated[str | None, Doc("the kind of its main part, by FAISS's name")] = None
     utterances: Annotated[int | None, Doc("distinct utterances that can be found")] = None
@@ -50,6 +51,7 @@ def index_facts(manifest: IndexManifest) -> dict[str, Any]:
     return {
         "logs": [log.name for log in manifest.logs],
         "vectors": manifest.vectors.name,
+        "metric": _recommended_metric(manifest),
         "dimensions": manifest.vectors.dimensions,
         "tokenizer": manifest.tokenizer,
         "kind": main.factory,
@@ -68,6 +70,15 @@ def index_facts(manifest: IndexManifest) -> dict[str, Any]:
         "bytes": sum(facts["size"] for facts in manifest.files.values()),
         "build_seconds": round(sum(manifest.seconds.values()), 1),
     }
+
+
+def _recommended_metric(manifest: IndexManifest) -> str | None:
+    """Return the name of refaug-1 with the encoder of an index, or None where it has word vectors."""
+    if manifest.vectors.kind != "encoder":
+        return None
+    from refaug.metrics.embeddings.recommended import name_with  # noqa: PLC0415  numpy
+
+    return name_with(manifest.vectors.spec)
 
 
 def readable_facts(facts: dict[str, Any]) -> dict[str, Any]:

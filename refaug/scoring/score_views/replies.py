@@ -116,7 +116,9 @@ def points_json(view: ScoreView, x: int, y: int, system: str | None, most: int) 
 
 
 _SHOWN_CHARS: Final = 300
-_COPIED: Final = ("problem", "message", "parts", "credited", "without_reference", "words")
+_COPIED: Final = (
+    "problem", "message", "parts", "credited", "combination", "likenesses", "without_reference", "words",
+)  # fmt: skip
 
 
 def reply_rows(view: ScoreView, places: Sequence[int], metric: int, other: int | None) -> list[dict[str, object]]:

@@ -20,6 +20,7 @@ from refaug.core.errors import Corrupt, Usage
 from refaug.core.files import read_json, with_checksum, write_aside, write_json
 from refaug.core.processes.kept import cached_property
 from refaug.metrics.base import Floats
+from refaug.metrics.embeddings.recommended import PARTS
 from refaug.metrics.statistics.resampling import holm
 from refaug.scoring.comparison.scored_system import SystemRun
 from refaug.scoring.score_files.score_document import ANY, LONG_PARTS
@@ -208,12 +209,23 @@ def _metric_json(view: ScoreView, place: int) -> dict[str, object]:
         "scale": stored.scale,
         "higher_is_better": stored.document.get("higher_is_better") is not False,
         "systems": [
-            {"system": name, **{field: system[field] for field in _OF_SYSTEM if field in system}}
+            {
+                "system": name,
+                **{field: system[field] for field in _OF_SYSTEM if field in system},
+                **_parts_json(stored, system),
+            }
             for name, system in stored.systems.items()
         ],
         "comparisons": _comparisons_json(view, stored),
         "histogram": _histogram_json(view, place),
     }
+
+
+def _parts_json(stored: StoredScores, system: Mapping[str, Any]) -> dict[str, object]:
+    """Return the means of the parts of the recommended metric over the replies of a system; nothing for others."""
+    parts = system.get("parts") or {}
+    is_recommended = stored.name.partition(":")[0] == "refaug-1"
+    return {"parts": {part: parts.get(part) for part in PARTS}} if is_recommended else {}
 
 
 def _comparisons_json(view: ScoreView, stored: StoredScores) -> list[dict[str, object]]:

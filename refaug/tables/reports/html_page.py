@@ -7,6 +7,7 @@ characters (line ends, control characters, changes of direction) are written out
 from __future__ import annotations
 
 import base64
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -168,9 +169,13 @@ class ScoreHistogram:
 
 
 def ends_of(scores: Sequence[NDArray[np.float64]]) -> tuple[float, float]:
-    """Return ends that all scores lie between; 0 and 1 where these hold them."""
+    """Return ends that all scores lie between; shares, which are from 0 to 1, lie between tenths."""
     defined = np.concatenate([each[~np.isnan(each)] for each in scores]) if scores else np.empty(0)
-    if not len(defined) or (defined.min() >= 0 and defined.max() <= 1):
+    if not len(defined):
         return 0.0, 1.0
     low, high = float(defined.min()), float(defined.max())
-    return (low, high) if high > low else (low - 0.5, high + 0.5)
+    if low < 0 or high > 1:
+        return (low, high) if high > low else (low - 0.5, high + 0.5)
+    first = min(math.floor(10 * low), 9)
+    last = max(math.ceil(10 * high), first + 1)
+    return min(first / 10, low), max(last / 10, high)

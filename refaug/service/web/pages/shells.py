@@ -39,7 +39,9 @@ class Shell:
 
 
 SHELLS: Final[Mapping[str, Shell]] = {
-    "/": Shell(name="playground", title="Playground", summary="see why a reply gets its score"),
+    "/": Shell(
+        name="playground", title="Playground", summary="see why a reply gets its score", styles=("playground.css",)
+    ),
     "/evaluate": Shell(name="evaluate", title="Evaluate", summary="score files, and see which system is better"),
     "/bots": Shell(
         name="bots",

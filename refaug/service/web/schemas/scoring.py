@@ -73,6 +73,14 @@ class ReplyScoreOut(OpenModel):
     id: str = Field(description="the item's")
     score: float | None = Field(description="null where there is none: `problem` says why")
     parts: dict[str, object] | None = Field(default=None, description="what the score was made of")
+    combination: dict[str, object] | None = Field(
+        default=None,
+        description="with `explain`, for refaug-1: its parts with what each would say alone, the sum of what they add "
+        "beside that of drawn replies, the guards, and the log-odds that all of it makes",
+    )
+    likenesses: list[dict[str, object]] | None = Field(
+        default=None, description="with `explain`, for refaug-1: references by falling cosine, and whether each counts"
+    )
     problem: str | None = Field(default=None, description="a code")
     message: str | None = Field(default=None, description="the same in words")
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from itertools import pairwise
+from operator import add
 from pathlib import Path
 
 import numpy as np
@@ -14,12 +16,13 @@ from sacrebleu.metrics.chrf import CHRF
 
 from refaug.core.errors import MissingPart, Usage
 from refaug.core.text.normalisation import normalise
-from refaug.metrics.base import NO_POSITIVE_WEIGHT, Level, References
+from refaug.metrics.base import NO_POSITIVE_WEIGHT, Level, Metric, References
 from refaug.metrics.catalogue import find
 from refaug.metrics.embeddings.recommended import TURN_END, MetricCalibration, Recommended, own_calibration
 from refaug.metrics.embeddings.reply_guards import ReplyGuard, WordOrder
 from refaug.metrics.models.model_kinds import PathVectors
 from refaug.metrics.specification import build
+from refaug.scoring.cases import leave_one_out
 
 TINY = TinyEncoder.seeded()
 MOST = {"turn": 0.3, "turns": 0.2}
@@ -109,6 +112,13 @@ def scores(metric: Recommended, replies: Sequence[str], references: References) 
     return metric.values(rows, Level.REPLY).tolist()
 
 
+def scored_rows(metric: Recommended, replies: Sequence[str], references: References) -> tuple[list[float], np.ndarray]:
+    """The scores of replies, and the statistics that they are made of."""
+    prepared = metric.prepare([references])
+    rows = metric.statistics(replies, prepared, np.arange(len(replies)), np.zeros(len(replies), np.int64))
+    return metric.values(rows, Level.REPLY).tolist(), rows
+
+
 REPLIES = (
     "i like tea",
     "You drink tea",
@@ -179,6 +189,93 @@ def test_parts_are_means_over_the_replies_that_have_them(metric: Recommended) ->
     assert parts["gold"] == pytest.approx(cosine(REPLIES[0], "tea"), abs=1e-6)
     assert parts["copied"] == pytest.approx(0)
     assert parts["turn"] == pytest.approx(np.mean([cosine(reply, TURNS[-1]) for reply in REPLIES[:2]]), abs=1e-6)
+
+
+GIVEN = [
+    ((), FOUND[:2], TURNS),
+    ((), FOUND, ()),
+    (("you like the cat",), (), TURNS),
+    (("you like the cat",), (), ()),
+    (("a dog", "i like the big dog"), FOUND, TURNS),
+    (("a dog", "i like the big dog"), FOUND, TURNS[:1]),
+]
+FOREIGN = ("du magst Tee", "猫が好きです")
+
+
+@pytest.mark.parametrize(("golds", "found", "turns"), GIVEN)
+def test_the_parts_explained_make_exactly_the_score(
+    metric: Recommended, golds: tuple[str, ...], found: tuple[str, ...], turns: tuple[str, ...]
+) -> None:
+    references, replies = item(turns, golds, found), (*REPLIES, *FOREIGN)
+    for reply, score, row in zip(replies, *scored_rows(metric, replies, references), strict=True):
+        told = metric.combination(reply, references, row)
+        assert told is not None
+        total = reduce(add, [part["share"] * part["counted"] for part in told["parts"]])
+        assert total == told["sum"] == reduce(add, [part["adds"] for part in told["parts"]])
+        case = "+".join((["gold"] if golds else []) + (["retrieved"] if found else []))
+        assert (told["drawn"]["mean"], told["drawn"]["deviation"]) == DRAWN[case]
+        odds = A + B * (total - told["drawn"]["mean"]) / told["drawn"]["deviation"]
+        assert (1 + np.tanh(odds / 2)) / 2 == told["unguarded"]
+        odds -= reduce(add, [guard["takes"] for guard in told["guards"]])
+        assert odds == told["log_odds"]
+        assert (1 + np.tanh(odds / 2)) / 2 == score
+        assert [part["part"] for part in told["parts"]] == [
+            *(["gold", "words"] if golds else []),
+            *(["turn", "turns"] if turns else []),
+            *(["retrieved"] if found else []),
+        ]
+
+
+def test_what_parts_say_alone_makes_the_score_by_their_shares(metric: Recommended) -> None:
+    references = item(TURNS, ("you like the cat",), FOUND)
+    for reply, score, row in zip(REPLIES, *scored_rows(metric, REPLIES, references), strict=True):
+        told = metric.combination(reply, references, row)
+        assert told is not None
+        alone = np.array([part["alone"] for part in told["parts"]])
+        shares = np.array([part["share"] for part in told["parts"]])
+        odds = float(np.log(alone / (1 - alone)) @ shares / shares.sum())
+        odds -= sum(guard["takes"] for guard in told["guards"])
+        assert score == pytest.approx(1 / (1 + np.exp(-odds)), abs=1e-9)
+        assert sum(guard["takes"] for guard in told["guards"]) == pytest.approx(penalty(reply, TURNS))
+
+
+@pytest.mark.parametrize(("golds", "found", "turns"), GIVEN)
+def test_the_likenesses_that_count_are_exactly_those_of_the_parts(
+    metric: Recommended, golds: tuple[str, ...], found: tuple[str, ...], turns: tuple[str, ...]
+) -> None:
+    references = item(turns, golds, found)
+    for reply, row in zip(REPLIES, scored_rows(metric, REPLIES, references)[1], strict=True):
+        told = metric.likenesses(reply, references)
+        parts = {part["part"]: part["value"] for part in metric.combination(reply, references, row)["parts"]}
+        assert sorted(like["text"] for like in told) == sorted((*golds, *found))
+        assert [like["similarity"] for like in told] == sorted((like["similarity"] for like in told), reverse=True)
+        counted = [like for like in told if like["counts"]]
+        nearest = [like["similarity"] for like in counted if like["kind"] == "retrieved"]
+        best = [like["similarity"] for like in counted if like["kind"] == "gold"]
+        assert parts.get("gold") == (best[0] if golds else None)
+        assert parts.get("retrieved") == (np.sort(nearest).mean() if found else None)
+        assert len(nearest) == min(3, len([text for text in found if normalise(text) != normalise(reply)]))
+
+
+@pytest.mark.parametrize(("golds", "found", "turns"), GIVEN)
+def test_a_score_without_a_reference_is_the_same_whether_it_is_known_to_count(
+    metric: Recommended, golds: tuple[str, ...], found: tuple[str, ...], turns: tuple[str, ...]
+) -> None:
+    """Only references that count are left out one by one: that is quick, and gives the same as leaving out each."""
+    references = item(turns, golds, (*found, *found[:1]))
+    quick = leave_one_out(metric, REPLIES, [references] * len(REPLIES))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Recommended, "counted_references", Metric.counted_references)
+        assert leave_one_out(metric, REPLIES, [references] * len(REPLIES)) == quick
+    assert len(quick) == len(REPLIES)
+
+
+def test_an_empty_reply_has_no_parts(metric: Recommended) -> None:
+    references = item(TURNS, ("tea",), FOUND)
+    ((score,), rows) = scored_rows(metric, ["  "], references)
+    assert score == 0
+    assert metric.combination("  ", references, rows[0]) is None
+    assert metric.likenesses("", references) == []
 
 
 def test_long_replies_and_unknown_pieces_are_counted_and_told(tmp_path: Path) -> None:

@@ -108,3 +108,6 @@ def test_histograms_count_every_score_once() -> None:
     assert ends_of([np.array([-2.0, 3.0])]) == (-2.0, 3.0)
     assert ends_of([np.array([5.0])]) == (4.5, 5.5)
     assert ends_of([np.array([np.nan])]) == (0.0, 1.0)
+    assert ends_of([np.array([0.12, 0.3])]) == (0.1, 0.3)
+    assert ends_of([np.array([1.0, np.nan])]) == (0.9, 1.0)
+    assert ends_of([np.array([0.05]), np.array([0.0])]) == (0.0, 0.1)

@@ -134,7 +134,7 @@ def test_every_script_is_imported_by_a_page_and_every_import_is_exported() -> No
     }
     components = {name for name in SCRIPTS if name.startswith("components/")}  # a test of the gallery shows each
     assert used | later | components == set(SCRIPTS)
-    assert later == {"copying.js", "palette.js"}  # loaded when they are asked for
+    assert later == {"copying.js", "palette.js", "settings.js", "why.js"}  # loaded when they are asked for
     for name, text in SCRIPTS.items():
         for names, source in imports_of(name):
             for imported in filter(None, (one.strip() for one in names.split(","))):
@@ -167,7 +167,7 @@ def test_a_script_makes_no_markup_of_texts_and_asks_no_other_host(name: str) -> 
 
 
 def test_the_first_page_is_below_120_kb_with_nothing_packed() -> None:
-    names = {*imported_by("playground.js"), "base.css", "style.css", "icon.svg", "examples.json"}
+    names = {*imported_by("playground.js"), "base.css", "style.css", "playground.css", "icon.svg", "examples.json"}
     assert len(render_shell("/", "")) + sum(len(FILES[name].encode()) for name in names) < PAGE
 
 

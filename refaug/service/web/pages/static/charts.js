@@ -82,11 +82,11 @@ function axisBelow(picture, values, scale, { left, right, top, bottom, label }) 
   if (label) picture.append(drawing("text", { x: right, y: bottom + 30, "text-anchor": "end" }, label));
 }
 
-/** Return a figure of numbers with their intervals, a row each: `{label, value, low, high}`; nulls are left out of the drawing. */
-export function intervalFigure({ title, note, rows, zero = false, names = ["", "Score", "from", "to"] }) {
+/** Return a figure of numbers with their intervals, a row each: `{label, value, low, high}`; nulls are left out of the drawing. `least` rows have room, so that figures side by side are equally high. */
+export function intervalFigure({ title, note, rows, zero = false, least = 0, names = ["", "Score", "from", "to"] }) {
   const draw = (width) => {
     const room = Math.min(width * 0.4, 12 + LETTER * Math.max(...rows.map((row) => printable(row.label).length)));
-    const top = 6, bottom = top + LINE * rows.length, picture = canvas(width, bottom + 22);
+    const top = 6, bottom = top + LINE * Math.max(rows.length, least), picture = canvas(width, bottom + 22);
     const span = bounds(rows.flatMap((row) => [row.value, row.low, row.high, zero ? 0 : null].filter((number) => number !== null && number !== undefined)));
     const scale = linear(span, [room, width - 12]);
     axisBelow(picture, ticks(...span, Math.max(2, (width - room) / 70)), scale, { left: room, right: width - 12, top, bottom });
@@ -108,21 +108,21 @@ export function intervalFigure({ title, note, rows, zero = false, names = ["", "
     rows: () => rows.map((row) => [printable(row.label), row.value, row.low ?? null, row.high ?? null].map((cell) => (cell === null ? "–" : cell))) });
 }
 
-/** Return a figure of how often scores lie where, a row of columns for each series: `{label, counts}` over common `edges`. */
+/** Return a figure of how often scores lie where, a panel for each series, all equally large: `{label, counts}` over common `edges`. */
 export function histogramFigure({ title, note, series, edges }) {
+  const most = Math.max(1, ...series.flatMap((row) => row.counts)), high = 90, head = 20, foot = 26, gap = 24;
   const draw = (width) => {
-    const high = 56, gap = 20, top = 4, bottom = top + (high + gap) * series.length, picture = canvas(width, bottom + 20);
-    const scale = linear([edges[0], edges.at(-1)], [8, width - 12]);
-    const most = Math.max(1, ...series.flatMap((row) => row.counts));
-    axisBelow(picture, ticks(edges[0], edges.at(-1), Math.max(2, width / 80)), scale, { left: 8, right: width - 12, top, bottom });
+    const columns = Math.max(1, Math.min(series.length, Math.floor((width + gap) / (260 + gap)))), wide = (width - gap * (columns - 1)) / columns;
+    const picture = canvas(width, Math.ceil(series.length / columns) * (head + high + foot));
     series.forEach((row, place) => {
-      const base = top + (high + gap) * (place + 1) - 2;
-      picture.append(drawing("text", { x: 8, y: base - high - 4, class: "strong" }, shortened(row.label, Math.floor((width - 20) / LETTER))));
+      const left = (place % columns) * (wide + gap), top = Math.floor(place / columns) * (head + high + foot) + head, base = top + high;
+      const scale = linear([edges[0], edges.at(-1)], [left + 8, left + wide - 12]);
+      picture.append(drawing("text", { x: left + 8, y: top - 6, class: "strong" }, shortened(row.label, Math.floor((wide - 20) / LETTER))));
+      axisBelow(picture, ticks(edges[0], edges.at(-1), Math.max(2, wide / 70)), scale, { left: left + 8, right: left + wide - 12, top, bottom: base });
       row.counts.forEach((amount, bin) => {
-        const from = scale(edges[bin]), to = scale(edges[bin + 1]), height = (amount / most) * (high - 8);
+        const from = scale(edges[bin]), to = scale(edges[bin + 1]), height = (amount / most) * (high - 4);
         if (amount) picture.append(drawing("rect", { x: from + 0.5, y: base - height, width: Math.max(1, to - from - 1), height, class: `series-${(place % SERIES) + 1}` }));
       });
-      picture.append(drawing("line", { x1: 8, x2: width - 12, y1: base, y2: base, class: "axis" }));
     });
     return picture;
   };

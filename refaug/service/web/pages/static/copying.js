@@ -24,7 +24,7 @@ function python(value, indent = 0) {
 /** Return the body of POST /v1/scores; with changed weights the references go along, else the service finds them. */
 export function bodyOf(state, { item, isChanged, ...has }) {
   const metrics = metricsOf(state, has);
-  const settings = retrievalOf(state);
+  const settings = retrievalOf(state, has.metric);
   if (isChanged && item) return { items: [item], metrics, references: "given", on_error: "report" };
   const pair = { ...pairOf(state), replies: repliesOf(state) };
   return { items: [pair], metrics, ...(has.hasReferences && Object.keys(settings).length ? { settings } : {}), on_error: "report" };

@@ -1,6 +1,7 @@
 /** Evaluate: files in, a job, and a table that stays under its address, which is in the fragment and holds no key. */
 
 import { listAll, untilAnswered } from "./api.js";
+import { emptyState, stateBadge } from "./components/states.js";
 import { byId, element, fill, userText } from "./dom.js";
 import { loadChoices, setUpOrder } from "./evaluate_order.js";
 import { closeEvaluation, openEvaluation, titleOf } from "./evaluation.js";
@@ -16,18 +17,16 @@ function addressed() {
   return match === null ? null : { id: match[1], reply: match[2] === undefined ? null : Number(match[2]), besideId: match[3] ?? null };
 }
 
-const STATES = { queued: "", running: "warn", done: "good", failed: "bad", cancelled: "" };
-
 async function showList() {
   const place = byId("list"), rows = await listAll("/v1/evaluations", "evaluations", 200), names = ["Evaluation", "State", "Read", "Asked for"];
   fill(place, rows.length ? element("div", { class: "scroll" }, element("table", { class: "stacked" },
     element("thead", {}, element("tr", {}, names.map((name) => element("th", { scope: "col" }, name)))),
     element("tbody", {}, rows.map((row) => element("tr", {},
       element("th", { scope: "row" }, element("a", { href: `#e=${row.id}` }, userText(titleOf(row))), row.kind === "meta" ? element("span", { class: "faint" }, " agreement with people") : ""),
-      element("td", { dataset: { name: "State" } }, element("span", { class: `badge ${STATES[row.state] ?? ""}` }, row.state)),
+      element("td", { dataset: { name: "State" } }, stateBadge(row.state)),
       element("td", { dataset: { name: "Read" } }, row.counts ? `${countOf(row.counts.items, "item")}, ${countOf(row.counts.replies, "reply", "replies")}` : "–"),
       element("td", { dataset: { name: "Asked for" } }, moment(row.created), row.owner && row.owner !== "anonymous" ? [" by ", userText(row.owner)] : ""))))))
-    : empty(element("p", {}, "There is no evaluation yet. Drop a file above; it takes a minute from there to a table of your systems.")));
+    : emptyState("No evaluation yet", "Drop a file with the replies of your systems above: it takes a minute from there to a table of their scores.", { label: "Choose a file", act: () => byId("file-input").click() }));
   place.removeAttribute("aria-busy");
 }
 

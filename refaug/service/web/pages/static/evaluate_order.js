@@ -8,8 +8,8 @@ import { showProblem } from "./frame.js";
 import { RETRIEVAL } from "./settings.js";
 import { DEFAULT_RETRIEVAL, retrievalOf } from "./state.js";
 
-const OFFERED = [["bleu", "the first gold"], ["multi-bleu", "all golds"], ["upsilon-bleu", "the gold and what is found in the log"], ["chrf", "letters"], ["rouge-l", "longest common words"], ["rater", "the network alone"]];
-let catalogue = { metrics: [], indexes: [], raters: [] }, retrieval = { ...DEFAULT_RETRIEVAL }, asking = new AbortController(), started = () => undefined;
+const OFFERED = [["refaug-1", "recommended: golds, turns, and what the index has"], ["bleu", "the first gold"], ["multi-bleu", "all golds"], ["upsilon-bleu", "the gold and what is found in the log"], ["chrf", "letters"], ["rouge-l", "longest common words"], ["rater", "the network alone"]];
+let catalogue = { metrics: [], indexes: [], raters: [], recommended: {} }, retrieval = { ...DEFAULT_RETRIEVAL }, asking = new AbortController(), started = () => undefined;
 
 // ── dry run ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -83,12 +83,13 @@ const select = (id, choices) => element("select", { id }, choices.map(([value, l
 function showForm(seen) {
   const form = byId("score-form"), before = form.firstChild ? read() : null;
   const hasGold = seen.items.some((item) => item.references.length > 0), hasIndex = catalogue.indexes.length > 0, hasRater = catalogue.raters.length > 0;
-  const suits = { bleu: hasGold, "multi-bleu": hasGold, chrf: hasGold, "rouge-l": hasGold, "upsilon-bleu": hasIndex, rater: hasRater && hasGold };
-  const preset = new Set(["multi-bleu", "upsilon-bleu", "rater"].filter((name) => suits[name]));
+  const recommended = catalogue.recommended[catalogue.indexes[0]] ?? null;
+  const suits = { "refaug-1": recommended !== null, bleu: hasGold, "multi-bleu": hasGold, chrf: hasGold, "rouge-l": hasGold, "upsilon-bleu": hasIndex, rater: hasRater && hasGold };
+  const preset = new Set(["refaug-1", "multi-bleu", "upsilon-bleu", "rater"].filter((name) => suits[name]));
   const boxes = OFFERED.filter(([name]) => suits[name]).map(([name, words]) => {
-    const box = element("input", { type: "checkbox", name: "metric", value: name });
-    box.checked = before === null ? preset.has(name) : before.metrics.includes(name);
-    return element("label", { class: "inline" }, box, element("span", {}, element("b", {}, name), element("span", { class: "faint" }, ` ${words}`)));
+    const value = name === "refaug-1" ? recommended : name, box = element("input", { type: "checkbox", name: "metric", value });
+    box.checked = before === null ? preset.has(name) : before.metrics.includes(value);
+    return element("label", { class: "inline" }, box, element("span", {}, element("b", {}, value), element("span", { class: "faint" }, ` ${words}`)));
   });
   const more = element("input", { id: "more-metrics", spellcheck: "false", autocomplete: "off", list: "metric-names", placeholder: "upsilon-chrf greedy:vectors=NAME" });
   const hasRatings = seen.counts.ratings > 0;
@@ -135,7 +136,7 @@ function restore(before) {
 /** Return whether a metric looks at references that are found and weighed; those weighed by people, as of delta-bleu, come with the file. A key that may not read the catalogue goes by the name. */
 function usesFound(metric) {
   const name = metric.split(":")[0], about = catalogue.metrics.find((row) => row.name === name);
-  return about ? about.references === "weighted" : name.startsWith("upsilon-");
+  return about ? about.references === "weighted" : name === "refaug-1" || name.startsWith("upsilon-");
 }
 
 function orderOf(files) {
@@ -143,8 +144,9 @@ function orderOf(files) {
   const text = (id) => fields[id].trim() || undefined, number = (id) => (fields[id] === "" ? undefined : Number(fields[id]));
   const asked = [...metrics, ...fields["more-metrics"].split(/[\s;]+/).filter(Boolean)];
   // An index that no metric looks at is an error of the order, not a setting without effect.
-  const looksFurther = asked.some((metric) => usesFound(metric)), asksRater = looksFurther || asked.some((metric) => metric.split(":")[0] === "rater");
-  const settings = looksFurther ? retrievalOf({ retrieval }) : {};
+  const looksFurther = asked.some((metric) => usesFound(metric)), isRecommended = asked.some((metric) => metric.split(":")[0] === "refaug-1");
+  const asksRater = (looksFurther && !isRecommended) || asked.some((metric) => metric.split(":")[0] === "rater");
+  const settings = looksFurther ? retrievalOf({ retrieval }, catalogue.recommended[fields["order-index"]] ?? null, isRecommended) : {};
   const common = { name: text("order-name"), metrics: asked.length ? asked : undefined, index: looksFurther ? text("order-index") : undefined, rater: asksRater ? text("order-rater") : undefined, settings: Object.keys(settings).length ? settings : undefined, draws: number("order-draws"), confidence: number("order-confidence"), seed: number("order-seed"), language: text("order-language") };
   if (!isMeta) return { kind: "score", ...files, ...common, baseline: text("baseline") };
   const { items, ...how } = files;
@@ -173,10 +175,10 @@ async function begin(event) {
 
 /** Ask what can be chosen; a key that may not read lists leaves the fields out. */
 export async function loadChoices() {
-  const names = (kind) => listAll(`/v1/artefacts/${kind}`, "artefacts", 200).then((rows) => rows.filter((row) => row.current ?? row.published ?? true).map((row) => row.name)).catch(() => []);
-  const [ready, metrics, indexes, raters] = await Promise.all([get("/readyz").catch(() => ({ versions: {} })), get("/v1/metrics").then((answer) => answer.metrics).catch(() => []), names("index"), names("rater")]);
-  const servedFirst = (kind, all) => [...new Set([...Object.keys(ready.versions[kind] ?? {}), ...all])];
-  catalogue = { metrics, indexes: servedFirst("index", indexes), raters: servedFirst("rater", raters) };
+  const stored = (kind) => listAll(`/v1/artefacts/${kind}`, "artefacts", 200).then((rows) => rows.filter((row) => row.current ?? row.published ?? true)).catch(() => []);
+  const [ready, metrics, indexes, raters] = await Promise.all([get("/readyz").catch(() => ({ versions: {} })), get("/v1/metrics").then((answer) => answer.metrics).catch(() => []), stored("index"), stored("rater")]);
+  const servedFirst = (kind, all) => [...new Set([...Object.keys(ready.versions[kind] ?? {}), ...all.map((row) => row.name)])];
+  catalogue = { metrics, indexes: servedFirst("index", indexes), raters: servedFirst("rater", raters), recommended: Object.fromEntries(indexes.map((row) => [row.name, row.published?.metric ?? null])) };
   await loadEarlier();
 }
 

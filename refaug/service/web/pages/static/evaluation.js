@@ -6,7 +6,7 @@ import { agreementSections } from "./evaluation_agreement.js";
 import { besideSection } from "./evaluation_beside.js";
 import { watchEvaluation } from "./evaluation_job.js";
 import { repliesSection } from "./evaluation_replies.js";
-import { differences, metricCharts, scatter, systemsTable } from "./evaluation_systems.js";
+import { differences, metricCharts, partsTable, scatter, systemsTable } from "./evaluation_systems.js";
 import { badRows } from "./evaluate_order.js";
 import { countOf, duration } from "./format.js";
 import { allows, moment, showProblem } from "./frame.js";
@@ -124,7 +124,7 @@ function scoreSections(evaluation, { reply, besideId, mayNote }) {
   if (reply !== null) queueMicrotask(() => replies.openReply(reply)); // its dialog has to be in the document
   return [
     notices.flat().some(Boolean) && element("section", { class: "notices", "aria-label": "What to know of these scores" }, notices),
-    card("systems-title", "Systems", systemsTable(summary)),
+    card("systems-title", "Systems", systemsTable(summary), partsTable(summary)),
     different && card("differences-title", "Paired differences", different),
     card("charts-title", "Distributions", metricCharts(summary)),
     drawing && card("scatter-title", "Two metrics", drawing),

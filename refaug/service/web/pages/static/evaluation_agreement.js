@@ -25,7 +25,7 @@ function setSection(set, settings, hasTitle) {
     element("section", { class: "card" }, element("h2", {}, hasTitle ? ["Agreement with people: ", userText(set.name)] : "Agreement with people"),
       element("p", {}, `${countOf(counts.used, "reply", "replies")} of ${countOf(counts.systems, "system")} to ${countOf(counts.contexts, "context")} ${counts.used === 1 ? "has" : "have"} a rating and all scores${counts.used < counts.replies ? `, of ${count(counts.replies)}` : ""}. `, left.length > 0 && `Without a rating: ${left.join(", ")}. `, element("b", {}, "It is"), " says whether the agreement differs from that of ", element("b", {}, userText(settings.baseline ?? "the first metric")), "."),
       agreementTable(rows, settings),
-      element("div", { class: "charts" }, correlationFigure(rows, "Spearman correlation with the ratings", settings), differenceFigure(rows, settings), groupsFigure(rows))),
+      element("div", { class: "charts" }, correlationFigure(rows, "Spearman correlation with the ratings", settings), differenceFigure(rows, settings)), groupsFigure(rows)),
     set.annotators && element("section", { class: "card" }, element("h2", {}, "Agreement among people"), annotators(set.annotators)),
     systemsSection(rows),
   ];
@@ -58,7 +58,7 @@ function correlationFigure(rows, title, settings) {
 
 function differenceFigure(rows, settings) {
   const list = drawn(rows, (row) => row.difference?.spearman);
-  return list.length > 0 && intervalFigure({ title: `Spearman, less that of ${printable(settings.baseline ?? "the baseline")}`, note: "right of 0: it agrees better", zero: true, names: ["", "Difference", "from", "to"], rows: list });
+  return list.length > 0 && intervalFigure({ title: `Spearman, less that of ${printable(settings.baseline ?? "the baseline")}`, note: "right of 0: it agrees better", zero: true, least: drawn(rows, (row) => row.spearman).length, names: ["", "Difference", "from", "to"], rows: list });
 }
 
 function groupsFigure(rows) {

@@ -4,7 +4,7 @@ import { address, get, put } from "./api.js";
 import { debounced, element, fill, printable, userText } from "./dom.js";
 import { count, score } from "./format.js";
 import { moment, showProblem } from "./frame.js";
-import { namesOf } from "./evaluation_systems.js";
+import { PARTS, namesOf } from "./evaluation_systems.js";
 import { blank, linkOf } from "./state.js";
 import { VirtualTable } from "./virtual_table.js";
 
@@ -89,6 +89,7 @@ export function repliesSection(evaluation, summary, { mayNote }) {
       element("h3", {}, "Scores"),
       element("div", { class: "scroll" }, element("table", { class: "stacked" }, element("thead", {}, element("tr", {}, element("th", { scope: "col" }, "Metric"), element("th", { scope: "col", class: "number" }, userText(reply.system)), reply.others.map((other) => element("th", { scope: "col", class: "number" }, userText(other.system))))),
         element("tbody", {}, reply.scores.map((row, at) => element("tr", {}, element("th", { scope: "row", title: printable(row.signature ?? "") }, names[at] ?? row.metric), element("td", { class: "number", dataset: { name: printable(reply.system) } }, element("b", {}, score(row.score)), row.problem && element("div", { class: "warn" }, userText(row.message ?? row.problem))), reply.others.map((other) => element("td", { class: "number", dataset: { name: printable(other.system) } }, score(other.scores[at])))))))),
+      reply.scores.filter((row) => row.metric.startsWith("refaug-1") && row.parts).map((row) => [element("h3", {}, `Parts of ${row.metric}`), element("dl", { class: "facts-line" }, PARTS.filter(([part]) => typeof row.parts[part] === "number").map(([part, name]) => element("div", {}, element("dt", {}, name), element("dd", {}, score(row.parts[part])))))]),
       reply.references.length > 0 && [element("h3", {}, "References"), referencesTable(reply.references)],
       reply.others.length > 0 && [element("h3", {}, "Replies of other systems"), element("dl", { class: "facts" }, reply.others.map((other) => [element("dt", {}, userText(other.system)), element("dd", {}, userText(other.reply))]))],
       element("p", { class: "row" }, element("a", { href: playground }, "See in the playground why")),

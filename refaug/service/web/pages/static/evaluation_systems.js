@@ -35,6 +35,21 @@ export function systemsTable({ systems, metrics }) {
     element("tbody", {}, systems.map((system) => element("tr", {}, element("th", { scope: "row" }, userText(system)), metrics.map((metric, place) => element("td", { class: "number", dataset: { name: names[place] } }, cell(metric, system, place))))))));
 }
 
+/** The parts of the recommended metric with their names. */
+export const PARTS = [["gold", "Like a gold"], ["words", "Words of a gold"], ["turn", "Like the last turn"], ["turns", "Like the last three turns"], ["retrieved", "Like what people answered"], ["copied", "Copied from a turn"], ["order", "Order of its words"]];
+
+/** Return a table of what the recommended metric is made of, in the mean of each system's replies; null without it. */
+export function partsTable({ metrics }) {
+  return metrics.filter((metric) => metric.systems.some((row) => row.parts)).map((metric) => {
+    const parts = PARTS.filter(([part]) => metric.systems.some((row) => typeof row.parts?.[part] === "number"));
+    return [element("h3", {}, `Parts of ${metric.metric}`), element("p", { class: "faint" }, "Means over the replies. For likeness more is better, but likeness to the turns only up to that of true replies; copying and an odd order only take off."),
+      element("div", { class: "scroll" }, element("table", { class: "parts-table" },
+        element("caption", { class: "visually-hidden" }, `Means of the parts of ${metric.metric} by system`),
+        element("thead", {}, element("tr", {}, ["System", "Score", ...parts.map(([, name]) => name)].map((name, place) => element("th", { scope: "col", class: place ? "number" : "" }, name)))),
+        element("tbody", {}, metric.systems.map((row) => element("tr", {}, element("th", { scope: "row" }, userText(row.system)), element("td", { class: "number" }, score(row.mean)), parts.map(([part]) => element("td", { class: "number" }, score(row.parts?.[part]))))))))];
+  });
+}
+
 /** Return whether a difference is shown, in words and with the sign of its colour. */
 export function verdict(comparison, higherIsBetter) {
   if (comparison.difference === null || comparison.is_shown === null) return ["no test", "unclear"];
@@ -76,13 +91,12 @@ const choice = (id, label, choices, onchange) => {
 
 /** Return the drawings of one metric at a time. */
 export function metricCharts(summary) {
-  const names = namesOf(summary.metrics), place = element("div", { class: "charts" });
+  const names = namesOf(summary.metrics), place = element("div");
   const show = (number) => {
-    const metric = summary.metrics[number], baseline = metric.comparisons?.[0]?.baseline;
-    fill(place,
+    const metric = summary.metrics[number], baseline = metric.comparisons?.[0]?.baseline, least = metric.systems.length;
+    fill(place, histograms(metric, names[number]), element("div", { class: "charts" },
       intervalFigure({ title: `${names[number]}, corpus`, note: metric.systems.some((row) => row.interval) ? `${Math.round(100 * summary.resampling.confidence)} % intervals of ${count(summary.resampling.draws)} draws` : "no intervals", rows: metric.systems.map((row) => ({ label: row.system, value: row.corpus, low: row.interval?.[0] ?? null, high: row.interval?.[1] ?? null })) }),
-      metric.comparisons?.length > 0 && intervalFigure({ title: `${names[number]}, less ${printable(baseline)}`, note: "grey: not shown", zero: true, names: ["", "Difference", "from", "to"], rows: metric.comparisons.map((row) => ({ label: row.system, value: row.difference, low: row.interval?.[0] ?? null, high: row.interval?.[1] ?? null, sign: verdict(row, metric.higher_is_better)[1] })) }),
-      histograms(metric, names[number]));
+      metric.comparisons?.length > 0 && intervalFigure({ title: `${names[number]}, less ${printable(baseline)}`, note: "grey: not shown", zero: true, least, names: ["", "Difference", "from", "to"], rows: metric.comparisons.map((row) => ({ label: row.system, value: row.difference, low: row.interval?.[0] ?? null, high: row.interval?.[1] ?? null, sign: verdict(row, metric.higher_is_better)[1] })) })));
   };
   const [box] = choice("chart-metric", "Metric", names, show);
   show(0);

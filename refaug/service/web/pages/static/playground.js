@@ -1,28 +1,32 @@
 /** The playground: an utterance, its references, and replies whose scores follow the typing. */
 
-import { Problem, download, get, key, onConnection, post, untilAnswered } from "./api.js";
+import { Problem, address, download, get, key, onConnection, post, untilAnswered } from "./api.js";
 import { byId, debounced, element, fill, printable } from "./dom.js";
 
 import { score as scoreText } from "./format.js";
 import { allows, copyText, empty, ownKey, showProblem, start } from "./frame.js";
 import { excludedRow, keyOf, referenceRow } from "./references.js";
 import { scoreTile } from "./scores.js";
-import { buildSettings } from "./settings.js";
-import { SYSTEMS, blank, checked, draft, fromLink, keepDraft, lacksGold, linkOf, metricsOf, pairOf, repliesOf, retrievalOf } from "./state.js";
+import { SYSTEMS, blank, checked, draft, fromLink, isRecommended, keepDraft, lacksGold, linkOf, metricsOf, pairOf, repliesOf, retrievalOf } from "./state.js";
 import { aligned, explained, pieces } from "./words.js";
 
 const REFERENCE_PAUSE = 250; // milliseconds without typing before references are looked for
 const SCORE_PAUSE = 30;
 const EXCLUDED = 60;
+const SHOWN = 10; // references; the others are shown on demand, and where they count
 
 let isWaiting = fromLink() !== null; // a link may be a stranger's: what it asks for is sent when the reader says so
 let state = fromLink() ?? draft() ?? blank();
-let examples = [], served = { index: null, rater: null }, own = null, versions = {};
+let examples = [], served = { index: null, rater: null, metric: null }, own = null, versions = {};
 let item = null; // as the service answered it, with references
 let answer = null; // the last scores
+let scored = { mark: "", replies: {} }; // what they are of: references and metrics, and the replies
 let isOld = false; // whether they are from before the connection was lost
 let searching = new AbortController(), scoring = new AbortController();
 let searched = ""; // what the references on the page were found for
+let looked = "A"; // the system whose likeness to the references is shown: that of the reply last typed into
+let whyBox = null; // loaded where the index suits the recommended metric
+const opened = new Map(); // by system, whether somebody has opened or closed what its score is made of
 const explanations = new Map(); // by system, what the metric says that the words are explained by
 
 // ── the dialogue ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -33,7 +37,7 @@ function drawTurns() {
     const id = `turn-${place}`;
     const field = element("textarea", {
       id, rows: 1, dir: "auto", placeholder: place === last ? "what the reply answers" : "what was said before",
-      oninput: (event) => { state.turns[place] = event.target.value; dialogueChanged(); },
+      oninput: (event) => { state.turns[place] = event.target.value; state.given = []; dialogueChanged(); },
     });
     field.value = turn;
     const removal = place < last && element("button", {
@@ -45,10 +49,12 @@ function drawTurns() {
 }
 
 function drawReplies() {
+  scored = { mark: "", replies: {} }; // all are shown anew
   fill(byId("replies"), state.replies.map((reply, place) => {
     const id = `reply-${place}`, system = SYSTEMS[place];
     const field = element("textarea", {
       id, rows: 1, dir: "auto", placeholder: "a reply to score",
+      onfocus: () => { if (looked !== system) { looked = system; showLikeness(); } },
       oninput: (event) => { state.replies[place] = event.target.value; changed(); scoreLater(); },
     });
     field.value = reply;
@@ -59,6 +65,7 @@ function drawReplies() {
     return element("div", { class: "reply", role: "listitem" },
       element("div", { class: "head" }, element("label", { for: id }, `Reply ${system}`), removal), field,
       element("div", { class: "scores", id: `scores-${system}` }),
+      element("div", { id: `why-box-${system}` }),
       element("p", { class: "words", id: `words-${system}` }));
   }));
 }
@@ -70,7 +77,10 @@ function draw() {
   drawSettings();
 }
 
-const drawSettings = () => buildSettings(byId("settings"), state, (isRetrieval) => { changed(); if (isRetrieval) findNow(); else scoreNow(); });
+async function drawSettings() {
+  const { buildSettings } = await import("./settings.js");
+  buildSettings(byId("settings"), state, served.metric, (isRetrieval) => { changed(); if (isRetrieval) findNow(); else scoreNow(); });
+}
 
 function changed() { if (!isWaiting) keepDraft(state); }
 
@@ -94,7 +104,7 @@ async function find() {
     showReferences();
     return scoreNow();
   }
-  const settings = retrievalOf(state), mark = JSON.stringify([pair, settings]);
+  const settings = retrievalOf(state, served.metric), mark = JSON.stringify([pair, settings]);
   if (mark === searched) return scoreNow();
   searching = new AbortController();
   byId("references-state").textContent = "looking …";
@@ -120,7 +130,7 @@ async function find() {
 /** Return an item with the references that the reader has given, where none can be found. */
 const ownItem = (pair) => ({
   ...pair,
-  references: (pair.references ?? []).map((text) => ({ text, source: "gold", weight: 1 })),
+  references: [...(pair.references ?? []).map((text) => ({ text, source: "gold", weight: 1 })), ...state.given.map((reference) => ({ ...reference, source: "supplied" }))],
 });
 
 const findLater = debounced(find, REFERENCE_PAUSE);
@@ -139,27 +149,33 @@ function showReferences(warnings = []) {
     about.textContent = "";
     box.hidden = true;
     byId("reset-weights").hidden = true;
-    fill(list, element("li", {}, empty(element("p", {}, "What people answered in such a place appears here, and beside each reply its scores."), element("p", {}, element("button", { type: "button", class: "primary", id: "first-example", onclick: () => showExample(0) }, "Show an example"), " or type an utterance and a reply."))));
+    fill(list, element("li", {}, empty(element("p", {}, "What people answered in such a place appears here, and beside each reply its scores. Type an utterance and a reply, or start from an example:"),
+      element("p", { class: "row" }, element("button", { type: "button", class: "primary", id: "first-example", onclick: () => showExample(0) }, "Show an example"),
+        examples.slice(1).map((example, place) => element("button", { type: "button", onclick: () => showExample(place + 1) }, example.name))), served.isKnown && served.index === null && noIndex())));
     return;
   }
   const found = item.references.filter((reference) => reference.source === "retrieved").length;
   const notes = [
-    served.index === null ? "No index is published, so nothing can be found: replies are compared with the gold alone. “refaug index build” makes one, or a job on the page Service." : `${found} found in ${versions.index?.split("#")[0] ?? served.index}.`,
+    served.index === null ? "" : `${found} found in ${versions.index?.split("#")[0] ?? served.index}.`,
     NOTES[item.note] ?? "",
-    found && lacksGold(state) ? "Without a gold reply each counts one; write a gold, and the rater weighs them." : "",
+    found && !isRecommended(state, served.metric) && lacksGold(state) ? "Without a gold reply each counts one; write a gold, and the rater weighs them." : "",
     ...warnings,
   ];
-  about.textContent = printable(notes.filter(Boolean).join(" "));
+  fill(about, printable(notes.filter(Boolean).join(" ")), served.index === null && noIndex());
   const rows = item.references.map((reference, place) => referenceRow(reference, place, {
     weight: weightOf(reference),
     isDropped: state.dropped.includes(keyOf(reference)),
+    isFurther: place >= SHOWN,
     onUse: (isUsed) => {
       state.dropped = isUsed ? state.dropped.filter((one) => one !== keyOf(reference)) : [...state.dropped, keyOf(reference)];
       weightsChanged();
     },
     onWeight: (weight) => { state.weights[keyOf(reference)] = weight; weightsChanged(); },
   }));
-  fill(list, rows.length ? rows : element("li", {}, empty(element("p", {}, "Nothing was found. Write a gold reply, or another utterance."))));
+  fill(list, rows.length ? rows : element("li", {}, empty(element("p", {}, served.index === null ? "There is nothing to compare with yet. Write a gold reply: one that is known to fit." : "Nothing was found. Write a gold reply, or another utterance."))));
+  list.classList.remove("all");
+  byId("all-references").hidden = rows.length <= SHOWN;
+  byId("all-references").textContent = `Show all ${rows.length}`;
   const excluded = item.excluded_references ?? [];
   const total = Object.values(item.excluded ?? {}).reduce((sum, number) => sum + number, 0);
   box.hidden = total === 0;
@@ -167,6 +183,9 @@ function showReferences(warnings = []) {
   fill(byId("excluded"), excluded.map(excludedRow), total > excluded.length && element("li", { class: "faint" }, `and ${total - excluded.length} more`));
   byId("reset-weights").hidden = !isChanged();
 }
+
+/** Say what a server without an index compares with, and where one is made. */
+const noIndex = () => element("span", {}, "This server has no index of dialogues yet: replies are compared with golds and given references alone. ", element("a", { href: address("/service") }, "Add dialogues and make an index"));
 
 const isChanged = () => Object.keys(state.weights).length > 0 || state.dropped.length > 0;
 const weightOf = (reference) => state.weights[keyOf(reference)] ?? reference.weight ?? (reference.source === "gold" ? 1 : 0);
@@ -198,6 +217,7 @@ function what() {
     hasReferences: used.some((reference) => reference.source !== "gold"),
     hasGold: used.some((reference) => reference.source === "gold"),
     hasRater: served.rater !== null,
+    metric: served.metric,
   };
 }
 
@@ -217,10 +237,17 @@ async function computeScores() {
     byId("score-state").textContent = "There is nothing to compare a reply with: write a gold reply.";
     return;
   }
-  const body = { items: [itemToScore()], metrics, references: "given", explain: true, on_error: "report" };
+  const { replies, ...rest } = itemToScore(), mark = JSON.stringify([rest, metrics]);
+  const isSame = mark === scored.mark && answer !== null && !isOld; // then only replies that have changed are sent
+  const fresh = isSame ? Object.fromEntries(Object.entries(replies).filter(([system, reply]) => scored.replies[system] !== reply)) : replies;
   performance.mark("scores-asked");
   try {
-    answer = await untilAnswered(() => post("/v1/scores", body, { signal }), { signal });
+    if (Object.keys(fresh).length) {
+      const body = { items: [{ ...rest, replies: fresh }], metrics, references: "given", explain: true, on_error: "report" };
+      const found = await untilAnswered(() => post("/v1/scores", body, { signal }), { signal });
+      answer = isSame ? merged(answer, found) : found;
+    }
+    scored = { mark, replies };
     isOld = false;
     showProblem(byId("score-problem"), null);
   } catch (error) {
@@ -228,19 +255,28 @@ async function computeScores() {
     answer = null;
     showProblem(byId("score-problem"), error);
   }
-  showScores();
+  showScores(isSame ? Object.keys(fresh) : null);
   performance.mark("scores-shown");
+}
+
+/** Return an answer with the replies of a later one in their places; of other metrics, the later one alone. */
+function merged(earlier, later) {
+  const isAlike = earlier.scores.length === later.scores.length && earlier.scores.every((metric, place) => metric.signature === later.scores[place].signature);
+  if (!isAlike) return later;
+  return { ...later, scores: later.scores.map((metric, place) => ({ ...metric, systems: { ...earlier.scores[place].systems, ...metric.systems } })) };
 }
 
 const scoreLater = debounced(() => computeScores(), SCORE_PAUSE);
 function scoreNow() { scoreLater.cancel(); return computeScores(); }
 
-function showScores() {
-  explanations.clear();
+/** Show the scores of some systems, or of all. */
+function showScores(systems = null) {
+  if (systems === null) explanations.clear();
   if (answer === null) isOld = false;
   state.replies.forEach((reply, place) => {
     const system = SYSTEMS[place], row = byId(`scores-${system}`);
-    if (row === null) return;
+    if (row === null || (systems !== null && !systems.includes(system) && reply.trim())) return;
+    explanations.delete(system);
     const metrics = reply.trim() ? (answer?.scores ?? []) : [];
     fill(row, metrics.map((metric) => scoreTile(metric, system, { item, versions, isChanged: isChanged() })));
     const about = metrics.map((metric) => metric.systems[system]?.replies[0]).filter((one) => one?.credited || one?.matched);
@@ -248,11 +284,47 @@ function showScores() {
     const chosen = about.find((one) => one.matched) ?? (main?.credited ? main : about.at(-1));
     if (chosen) explanations.set(system, chosen);
     showWords(system, reply, chosen);
+    showWhy(system, place, metrics);
   });
   const problems = answer?.problems ?? [];
   byId("score-state").textContent = printable([...problems.map((one) => one.message), ...(answer?.warnings ?? [])].join(" "));
   showAge();
   showMoves();
+  showLikeness();
+}
+
+/** Return what the recommended metric says of the reply of a system, where it says anything. */
+const recommended = (system) => answer?.scores.find((metric) => metric.metric === served.metric)?.systems[system]?.replies[0];
+
+function showWhy(system, place, metrics) {
+  const box = byId(`why-box-${system}`), reply = metrics.length ? recommended(system) : null;
+  if (!reply?.combination) { fill(box); return; }
+  fill(box, whyBox(reply, system, {
+    isOpen: opened.get(system) ?? place === 0,
+    onToggle: (isOpen) => opened.set(system, isOpen),
+    placeOf: (text) => item.references.findIndex((reference) => reference.text === text),
+    onPick: showReference,
+  }));
+}
+
+function showReference(place) {
+  const row = byId(`reference-${place}`);
+  unpoint();
+  row.classList.add("lit");
+  row.scrollIntoView({ block: "center" });
+  row.focus({ preventScroll: true });
+}
+
+/** Show in the list of references how like each is to the reply that is looked at, and which of them count. */
+function showLikeness() {
+  const system = recommended(looked)?.likenesses ? looked : "A", likenesses = recommended(system)?.likenesses ?? [];
+  const by = new Map(likenesses.map((like) => [like.text, like]));
+  item?.references.forEach((reference, place) => {
+    const row = byId(`reference-${place}`), like = by.get(reference.text);
+    if (row === null) return;
+    row.classList.toggle("near", like?.counts === true);
+    byId(`like-${place}`).textContent = like ? `like reply ${system}: ${scoreText(like.similarity)}${like.counts ? ", counts" : ""}` : "";
+  });
 }
 
 /** Dim scores from before the connection was lost, and say so, until the service has answered again. */
@@ -413,6 +485,7 @@ async function loadExamples() {
   examples = await (await fetch(`${document.body.dataset.files}/examples.json`)).json();
   const select = byId("example-select");
   examples.forEach((example, place) => select.append(element("option", { value: place }, example.name)));
+  if (item === null) showReferences();
   select.addEventListener("change", () => {
     if (select.value !== "") showExample(Number(select.value));
     select.value = "";
@@ -466,9 +539,11 @@ async function load() {
       return;
     }
     const ready = await untilAnswered(() => get("/readyz"));
-    served = { index: Object.keys(ready.versions.index ?? {})[0] ?? null, rater: Object.keys(ready.versions.rater ?? {})[0] ?? null };
+    served = { index: Object.keys(ready.versions.index ?? {})[0] ?? null, rater: Object.keys(ready.versions.rater ?? {})[0] ?? null, metric: null, isKnown: true };
+    if (served.index !== null && allows(own, "read")) served.metric = (await get(`/v1/artefacts/index/${encodeURIComponent(served.index)}`)).published?.metric ?? null;
+    if (served.metric !== null) ({ whyBox } = await import("./why.js"));
     versions = Object.fromEntries(Object.entries(ready.versions).flatMap(([kind, named]) => Object.entries(named).slice(0, 1).map(([name, version]) => [kind, `${name}@${version}`])));
-    if (served.rater === null && state.retrieval.weights === "rated") state.retrieval.weights = "one";
+    if (served.rater === null && served.metric === null && state.retrieval.weights === "rated") state.retrieval.weights = "one";
     byId("freeze").disabled = !allows(own, "write");
     byId("freeze").title = allows(own, "write") ? "" : "freezing needs a key with the scope write";
     drawSettings(); // not the fields: somebody may be typing into one
@@ -490,6 +565,7 @@ byId("add-reply").addEventListener("click", () => {
   changed();
   byId(`reply-${state.replies.length - 1}`).focus();
 });
+byId("all-references").addEventListener("click", () => { byId("references").classList.add("all"); byId("all-references").hidden = true; });
 byId("reset-weights").addEventListener("click", () => { state.weights = {}; state.dropped = []; changed(); showReferences(); scoreNow(); });
 byId("copy-link").addEventListener("click", () => copy(linkOf(state), "The link"));
 byId("copy-curl").addEventListener("click", copyAs("The request", ({ asCurl }, body) => asCurl(body, key.get() !== "")));

@@ -16,12 +16,12 @@ function point(place, word) {
 const unpoint = () => document.dispatchEvent(new CustomEvent("refaug:unpoint"));
 
 /** Return a reference with its weight, its origin, and controls that drop or reweigh it. */
-export function referenceRow(reference, place, { weight, isDropped, onUse, onWeight }) {
+export function referenceRow(reference, place, { weight, isDropped, isFurther, onUse, onWeight }) {
   const use = element("input", { type: "checkbox", class: "use", "aria-label": `Use reference ${place + 1}`, onchange: (event) => onUse(event.target.checked) });
   use.checked = !isDropped;
-  return element("li", { class: `reference${isDropped ? " dropped" : ""}`, id: `reference-${place}` },
+  return element("li", { class: `reference${isDropped ? " dropped" : ""}${isFurther ? " further" : ""}`, id: `reference-${place}`, tabindex: -1 },
     use,
-    element("div", {}, element("div", { class: "said" }, element("span", { class: "faint" }, `${place + 1}. `), saidText(reference.text, place)), origin(reference)),
+    element("div", {}, element("div", { class: "said" }, element("span", { class: "faint" }, `${place + 1}. `), saidText(reference.text, place)), element("div", { class: "like", id: `like-${place}` }), origin(reference)),
     weightControl(place, weight, onWeight));
 }
 

@@ -15,6 +15,7 @@ export const blank = () => ({
   more: "",
   weights: {}, // of references, by their key, where the reader has set them
   dropped: [], // keys of references that are left out
+  given: [], // references that an example brings along, for a server without an index
   set: null, // a frozen set and the item of it that is shown
 });
 
@@ -38,6 +39,10 @@ export function checked(value) {
     if (typeof weight === "number" && weight >= -1 && weight <= 1) state.weights[key] = weight;
   }
   state.dropped = texts(value.dropped, 1_000);
+  for (const reference of Array.isArray(value.given) ? value.given.slice(0, 50) : []) {
+    const weight = reference?.weight;
+    if (typeof weight === "number" && weight >= -1 && weight <= 1 && text(reference.text).trim()) state.given.push({ text: text(reference.text), weight });
+  }
   if (typeof value.set === "string" && /^[0-9a-f]{6,16}$/.test(value.set)) state.set = value.set;
   return state;
 }
@@ -88,6 +93,10 @@ export function pairOf(state) {
   return { id: "playground", ...(turns.length > 1 ? { turns } : { utterance: turns[0] ?? "" }), ...(golds.length ? { references: golds } : {}) };
 }
 
+/** Return whether references are those of the recommended metric: where the index suits it and nothing else was chosen. */
+export const isRecommended = ({ retrieval }, metric) =>
+  Boolean(metric) && (retrieval.preset === "refaug-1" || differing(retrieval, DEFAULT_RETRIEVAL).length === 0);
+
 /**
  * Return whether an item of the playground has no gold where the settings ask for one: references are then found by the
  * utterance alone and weigh one each, which is the better judge without a gold (docs/metrics.md).
@@ -96,9 +105,11 @@ export function lacksGold({ gold, retrieval }) {
   return gold !== undefined && !gold.trim() && !retrieval.preset && retrieval.weights === "rated" && retrieval.gold === "one" && retrieval.mode.endsWith("-utterance");
 }
 
-/** Return the settings of retrieval that differ from the defaults, as the API has them. */
-export function retrievalOf(state) {
-  const retrieval = lacksGold(state) ? { ...state.retrieval, weights: "one", gold: "none" } : state.retrieval;
+/** Return the settings of retrieval that differ from the defaults, as the API has them; `metric` is the recommended one of the index, and may be asked for. */
+export function retrievalOf(state, metric = null, isAsked = true) {
+  if (isAsked && isRecommended(state, metric)) return { preset: "refaug-1" };
+  const ofWords = state.retrieval.mode === DEFAULT_RETRIEVAL.mode && metric ? { ...state.retrieval, mode: "encoder-utterance" } : state.retrieval;
+  const retrieval = lacksGold(state) ? { ...ofWords, weights: "one", gold: "none" } : ofWords;
   const chosen = differing(retrieval, DEFAULT_RETRIEVAL);
   if (retrieval.preset) return { preset: retrieval.preset };
   const isRated = retrieval.weights === "rated" || retrieval.gold === "rated" || retrieval.parrot === "rated";
@@ -107,8 +118,8 @@ export function retrievalOf(state) {
     .map(([name, value]) => [name, name === "k" ? Number(value) : value]));
 }
 
-/** Return the metrics of the page: the BLEUs with the chosen settings, the rater where it serves, and further ones. Most need a gold. */
-export function metricsOf(state, { hasReferences, hasRater, hasGold }) {
+/** Return the metrics of the page: the recommended one, the BLEUs with the chosen settings, the rater, further ones. Most need a gold. */
+export function metricsOf(state, { hasReferences, hasRater, hasGold, metric = null }) {
   const chosen = differing(state.metrics, DEFAULT_METRICS);
   const specification = (name, without) => {
     const parameters = chosen.filter(([key]) => !without.includes(key)).map(([key, value]) => `${key}=${value}`);
@@ -117,6 +128,7 @@ export function metricsOf(state, { hasReferences, hasRater, hasGold }) {
   const plain = ["closest", "none"].includes(state.metrics.bp) ? ["variant"] : ["variant", "bp"];
   const more = state.more.split(/[\s;]+/).filter(Boolean);
   return [
+    ...(isRecommended(state, metric) && (hasReferences || hasGold) ? [metric] : []),
     ...(hasGold ? [specification("bleu", plain), specification("multi-bleu", plain)] : []),
     ...(hasReferences ? [specification("upsilon-bleu", [])] : []),
     ...(hasRater ? [hasGold ? "rater" : "rater:refs=none"] : []),

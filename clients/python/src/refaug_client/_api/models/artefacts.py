@@ -22,6 +22,7 @@ class ArtefactVersion(Model):
     bytes: Optional[int] = None
     created: Optional[str] = None
     vectors: Optional[str] = None  # by which utterances are compared
+    metric: Optional[str] = None  # the recommended one over it; None with word vectors
     tokenizer: Optional[str] = None
     kind: Optional[str] = None  # of its main part, by FAISS's name
     utterances: Optional[int] = None  # distinct ones that can be found

@@ -20,6 +20,8 @@ class ReplyScore(Model):
     id: str  # the item's
     score: Optional[float]
     parts: Optional[Mapping[str, Any]] = None  # what the score was made of
+    combination: Optional[Mapping[str, Any]] = None  # with explain, for refaug-1: how its parts make it
+    likenesses: Optional[list[Mapping[str, Any]]] = None  # with explain, for refaug-1: references by falling cosine
     problem: Optional[str] = None  # a code: why there is none
     message: Optional[str] = None  # the same in words
 
