@@ -89,6 +89,11 @@ def show_service(page: Page) -> None:
     page.until("!document.querySelector('[aria-busy]') && document.querySelector('#jobs table')")
 
 
+def show_whole(page: Page) -> None:
+    """Wait until nothing is being asked for."""
+    page.until("!document.querySelector('[aria-busy]')")
+
+
 def show_job(page: Page) -> None:
     """Open the job that failed."""
     show_service(page)
@@ -287,7 +292,7 @@ def show_take(page: Page) -> None:
 def show_study(page: Page) -> None:
     """Open the page of the study."""
     page.go(LINKS["study"])
-    page.until("document.querySelector('#people table, #people .empty') && !document.querySelector('[aria-busy]')")
+    page.until("!document.querySelector('#study-view').hidden && !document.querySelector('[aria-busy]')")
 
 
 PAGES: Final = {
@@ -301,7 +306,9 @@ PAGES: Final = {
     "service": ("/service", show_service),
     "job": ("/service", show_job),
     "bots": ("/bots", lambda page: page.until("document.querySelector('#bot-table')")),
-    "keys": ("/keys", lambda page: page.until("!document.querySelector('[aria-busy]')")),
+    "bots": ("/bots", show_whole),
+    "new-study": ("/studies#new", show_whole),
+    "keys": ("/keys", show_whole),
     "api": ("/docs#/scoring/score", show_api),
     "palette": ("/service", show_palette),
     "shortcuts": ("/service", show_shortcuts),
