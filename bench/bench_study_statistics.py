@@ -1,9 +1,11 @@
 """What the statistics of studies are worth: coverage of intervals, power, whom exclusions catch, a published study.
 
-    python bench/bench_study_statistics.py [--data FOLDER]
+    python bench/bench_study_statistics.py [--data FOLDER] [--part all|figures|model|routing]
 
-Everything is simulated from seeds but the last: with --data FOLDER, whose dialogues/ji2022_run1.jsonl.gz has the rated
-conversations of Ji et al. (2022), the rule of the degraded bot is compared with what the authors left out.
+Everything is simulated from seeds but what needs --data FOLDER, whose dialogues/ji2022_run1.jsonl.gz has the rated
+conversations of Ji et al. (2022): the rule of the degraded bot is compared with what the authors left out, and active
+routing with balanced pairs on votes that their ratings amount to. The mixed model and active routing have a part and a
+file of results of their own.
 """
 
 from __future__ import annotations
@@ -12,11 +14,13 @@ import argparse
 import time
 from collections.abc import Mapping
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from common import write_result
-from interval_coverage import interval_coverage
+from interval_coverage import RATER_DESIGNS, interval_coverage, model_coverage
+from vote_routing import EXPLORED, rated_pairs, routed_coverage, votes_saved
 
 from refaug.extras.studies.exclusions import exclusions
 from refaug.extras.studies.imports import imported_conversations
@@ -39,6 +43,11 @@ RATINGS: Final[Mapping[str, dict[str, Any]]] = {
 WIN_RATES: Final = {"win_rate_0.65": 0.65, "win_rate_0.60": 0.6}
 QUALITIES: Final = {"bot-1": 4.6, "bot-2": 4.2, "bot-3": 3.8, "bot-4": 3.4}
 CLOSE: Final = {"bot-1": 4.3, "bot-2": 4.15, "bot-3": 4.0, "bot-4": 3.85}  # bots that are hard to tell apart
+STRENGTHS: Final = {  # of bots whose order is sought: logits
+    "far": (3.2, 2.4, 1.6, 0.8, 0.0),
+    "apart": (2.0, 1.5, 1.0, 0.5, 0.0),
+    "close": (0.6, 0.45, 0.3, 0.15, 0.0),
+}
 _PACKAGES: Final = ("numpy", "scipy")
 
 
@@ -85,14 +94,53 @@ def published_study(folder: Path) -> dict[str, Any]:
     return shares
 
 
+def mixed_models(studies: int) -> dict[str, Any]:
+    """Return how often the mixed model's intervals hold the truth, and its variances, in several designs."""
+    designs = dict[str, Any]()
+    for name, design in RATER_DESIGNS.items():
+        planted = {"raters": design.of_raters, "items": design.of_items if design.items else 0.0, "residual": 1.0}
+        designs[name] = {**model_coverage(design, studies=studies), "planted": planted}
+        print(name, designs[name], flush=True)
+    return {"studies": studies, "level": 0.95, "designs": designs}
+
+
+def routing(studies: int, folder: Path | None) -> dict[str, Any]:
+    """Return what active routing saves, and what intervals are worth after its own stopping."""
+    coverage = dict[str, Any]()
+    for name, strengths in STRENGTHS.items():
+        coverage[name] = {"strengths": strengths, **routed_coverage(strengths, studies=studies)}
+        print(name, coverage[name], flush=True)
+    saved = votes_saved(rated_pairs(folder), studies=studies // 2) if folder is not None else None
+    print(
+        "saved", saved if saved is not None else "skipped: --data names the folder of rated conversations", flush=True
+    )
+    return {"studies": studies, "explored": EXPLORED, "rho": 0.3, "coverage": coverage, "votes_saved": saved}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, help="folder with dialogues/ji2022_run1.jsonl.gz")
     parser.add_argument("--coverage", type=int, default=2_000, help="simulated studies of the coverage")
     parser.add_argument("--power", type=int, default=10_000, help="simulated studies of each design")
     parser.add_argument("--rehearsals", type=int, default=100, help="simulated studies with careless people")
+    parser.add_argument("--models", type=int, default=1_000, help="simulated studies of each mixed model")
+    parser.add_argument("--routed", type=int, default=2_000, help="simulated studies of each routing")
+    parser.add_argument("--part", choices=("all", "figures", "model", "routing"), default="all")
     arguments = parser.parse_args()
-    began = time.process_time()
+    parts = {
+        "study_statistics": ("figures", partial(figures, arguments)),
+        "study_model": ("model", partial(mixed_models, arguments.models)),
+        "study_routing": ("routing", partial(routing, arguments.routed, arguments.data)),
+    }
+    for name, (part, measure) in parts.items():
+        if arguments.part in ("all", part):
+            began = time.process_time()
+            result = {**measure(), "processor_seconds": round(time.process_time() - began, 1)}
+            print(write_result(name, result, packages=_PACKAGES))
+
+
+def figures(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return the coverage of drawn intervals, power, and whom exclusions catch."""
     coverage = interval_coverage(studies=arguments.coverage)
     percents = {name: round(100 * share, 2) for name, share in asdict(coverage).items() if name != "studies"}
     print("coverage", percents, flush=True)
@@ -102,14 +150,12 @@ def main() -> None:
         name: recovered(qualities, arguments.rehearsals) for name, qualities in (("apart", QUALITIES), ("close", CLOSE))
     }
     print("recovery", recovery, flush=True)
-    result = {
+    return {
         "coverage": {"studies": coverage.studies, "participants": 60, "rho": 0.3, "percent": percents},
         "power": power,
         "recovery": recovery,
         "published": published_study(arguments.data) if arguments.data is not None else None,
-        "processor_seconds": round(time.process_time() - began, 1),
     }
-    print(write_result("study_statistics", result, packages=_PACKAGES))
 
 
 if __name__ == "__main__":

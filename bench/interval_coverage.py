@@ -1,14 +1,19 @@
-"""How often intervals hold the true mean, over simulated studies whose participants rate each bot several times."""
+"""How often intervals hold the truth, over simulated studies of participants with levels of their own."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import sqrt
+from typing import Any, Final
 
 import numpy as np
+import scipy
 
 from refaug.core.errors import Usage
 from refaug.extras.studies.figures.means import bot_means
+from refaug.metrics.statistics.crossed_model import CrossedFit, crossed_fit
+from refaug.metrics.statistics.resampling import Floats
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,3 +68,65 @@ def interval_coverage(
 
 def _holds(low: float | None, high: float | None, truth: float) -> bool:
     return low is not None and high is not None and low <= truth <= high
+
+
+@dataclass(frozen=True, kw_only=True)
+class RaterDesign:
+    """A study of raters and items with planted variances, whose bots differ by a step; each rater has some ratings."""
+
+    raters: int
+    ratings: int  # of each rater
+    items: int  # 0: a chat is its own item
+    bots: int = 3
+    step: float = 0.5
+    of_raters: float = 0.6  # variances
+    of_items: float = 0.3
+    residual: float = 1.0
+    is_rounded: bool = False  # to a scale from 1 to 7
+
+    def drawn(self, random: np.random.Generator) -> tuple[Floats, list[np.ndarray[Any, Any]]]:
+        """Return ratings, and the places of their bots, raters and items; bots and items are drawn for each."""
+        count = self.raters * self.ratings
+        rater = np.repeat(np.arange(self.raters), self.ratings)
+        bot = np.argsort(random.random((self.raters, self.ratings)), axis=1).ravel() % self.bots
+        ratings = 4 + self.step * bot + sqrt(self.of_raters) * random.standard_normal(self.raters)[rater]
+        ratings += sqrt(self.residual) * random.standard_normal(count)
+        places = [bot, rater]
+        if self.items:
+            item = random.integers(0, self.items, count)
+            ratings += sqrt(self.of_items) * random.standard_normal(self.items)[item]
+            places.append(np.unique(item, return_inverse=True)[1])
+        return np.clip(np.round(ratings), 1, 7) if self.is_rounded else ratings, places
+
+
+RATER_DESIGNS: Final[Mapping[str, RaterDesign]] = {
+    "60 raters, 20 items": RaterDesign(raters=60, ratings=6, items=20),
+    "8 raters, 30 items": RaterDesign(raters=8, ratings=15, items=30),
+    "24 raters, chats": RaterDesign(raters=24, ratings=4, items=0),
+    "24 raters, items alike": RaterDesign(raters=24, ratings=6, items=15, of_items=0.0),
+    "24 raters, rounded to 1 to 7": RaterDesign(raters=24, ratings=6, items=15, is_rounded=True, step=0.25),
+}
+
+
+def model_coverage(design: RaterDesign, *, studies: int, level: float = 0.95, seed: int = 1) -> dict[str, float]:
+    """Simulate studies, and say how often the mixed model's intervals hold the truth, and what variances it finds."""
+    low, high = np.zeros(design.bots), np.zeros(design.bots)
+    low[0], high[-1] = 1.0, 1.0
+    held, variances = {"mean": 0, "difference": 0}, np.zeros(3, np.float64)
+    for number in range(studies):
+        ratings, (bot, *factors) = design.drawn(np.random.default_rng([seed, number]))
+        fit = crossed_fit(ratings, bot, factors)
+        for name, contrast, truth in (
+            ("mean", low, 4.0),
+            ("difference", high - low, design.step * (design.bots - 1)),
+        ):
+            held[name] += bool(abs(fit.means @ contrast - truth) <= _half_width(fit, contrast, level))
+        variances += [fit.variances[0], fit.variances[1] if design.items else 0.0, fit.residual]
+    shares = {name: round(100 * count / studies, 2) for name, count in held.items()}
+    found = dict(zip(("raters", "items", "residual"), (variances / studies).round(4).tolist(), strict=True))
+    return {**{f"{name}_percent": share for name, share in shares.items()}, **found}
+
+
+def _half_width(fit: CrossedFit, contrast: Floats, level: float) -> float:
+    t = scipy.stats.t.isf((1 - level) / 2, fit.degrees_of_freedom(contrast))
+    return float(t) * fit.standard_error(contrast)
