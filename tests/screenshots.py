@@ -306,7 +306,6 @@ PAGES: Final = {
     "service": ("/service", show_service),
     "job": ("/service", show_job),
     "bots": ("/bots", lambda page: page.until("document.querySelector('#bot-table')")),
-    "bots": ("/bots", show_whole),
     "new-study": ("/studies#new", show_whole),
     "keys": ("/keys", show_whole),
     "api": ("/docs#/scoring/score", show_api),
