@@ -23,8 +23,9 @@ ONE_PATH: Final = untyped_faiss.SearchParameters(sel=_EVERY_ID)
 _CHUNK: Final = 16  # vectors that are compared one by one if one of them may be near; 32 and 16 take as long
 _BLOCK: Final = 8_192  # vectors of a product, which fits into the cache; 2,048 to 16,384 take as long
 _FEW: Final = 3  # queries; fewer are as quick one by one
-_QUERIES: Final = 64  # at once: their products take a fiftieth of what vectors of 200 dimensions take
-_COMPARED: Final = 1 << 16  # chunks at once, of all queries: 16 MiB, unless a single query has more
+_PRODUCTS: Final = 1 << 22  # chunks of all queries at once, each with four numbers: 64 MiB
+_QUERIES: Final = 64  # at once, or fewer that have so many chunks
+_COMPARED: Final = 1 << 16  # chunks that may be near, of all queries at once: 40 MiB, unless a single query has more
 _ROUNDING: Final = 2.0**-24  # of a number in single precision, relative
 
 
@@ -40,16 +41,19 @@ class FlatSearch:
         self._room = 4 * dimensions * _ROUNDING  # two sums of a pair, each off by half of this at most
 
     def search(self, queries: Vectors, width: int) -> tuple[Ids, Vectors]:
-        """Return ids and similarities of the `width` nearest, best first, and of equal ones the first."""
+        """Return ids and similarities of the `width` nearest, best first, and equal ones in their order.
+
+        Where that many chunks are more than a quarter of all, any of equal vectors may be left out, the same in every
+        batch; elsewhere it is the last of them.
+        """
         if 4 * width > self._chunks:
             return _first_of_equal(*self._one_by_one(queries, width))
         if len(queries) < _FEW:
             where, near = self._one_by_one(queries, width + 1)
             if (near[:, width - 1] > near[:, width]).all():  # else FAISS need not leave out the last of equal ones
                 return _first_of_equal(where[:, :width], near[:, :width])
-        return _joined(
-            self._by_chunks(queries[first : first + _QUERIES], width) for first in range(0, len(queries), _QUERIES)
-        )
+        some = max(1, min(_QUERIES, _PRODUCTS // self._chunks))
+        return _joined(self._by_chunks(queries[first : first + some], width) for first in range(0, len(queries), some))
 
     def _one_by_one(self, queries: Vectors, width: int) -> tuple[Ids, Vectors]:
         near, where = self._index.search(queries, width, params=ONE_PATH)
@@ -58,7 +62,7 @@ class FlatSearch:
     def _by_chunks(self, queries: Vectors, width: int) -> tuple[Ids, Vectors]:
         best = self._best_of_chunks(queries)
         least = np.partition(best, self._chunks - width, axis=1)[:, self._chunks - width] - self._room
-        near_enough = best >= least[:, None]
+        near_enough = ~(best < least[:, None])  # for NaN, all of them
         some = max(1, _COMPARED // int(near_enough.sum(axis=1).max()))  # of the queries, at once
         return _joined(
             self._among(queries[first : first + some], near_enough[first : first + some], width)
@@ -76,6 +80,7 @@ class FlatSearch:
         near = np.empty(where.shape, np.float32)
         pointers = [untyped_faiss.swig_ptr(array) for array in (np.ascontiguousarray(queries), near, where)]
         self._index.compute_distance_subset(len(queries), pointers[0], where.shape[1], *pointers[1:])
+        where[np.isnan(near)] = -1
         near[where < 0] = -np.inf
         where, near = _first_of_equal(where, near)
         return where[:, :width], near[:, :width]

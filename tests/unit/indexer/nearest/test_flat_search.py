@@ -62,6 +62,20 @@ def test_a_query_that_is_equally_far_from_all_gets_the_first() -> None:
     assert where[70, 0] == 0
 
 
+def test_a_query_without_a_direction_has_no_neighbour_and_takes_none_from_others() -> None:
+    vectors = unit_rows(5_000, 8)
+    queries = vectors[:4].copy()
+    search = FlatSearch(index_of(vectors))
+    where, near = search.search(queries, 10)
+    queries[2] = np.nan
+    beside, near_beside = search.search(queries, 10)
+    others = [0, 1, 3]
+    assert np.array_equal(beside[others], where[others])
+    assert np.array_equal(near_beside[others], near[others])
+    assert beside[2].tolist() == [-1] * 10
+    assert near_beside[2].tolist() == [-np.inf] * 10
+
+
 def test_all_vectors_can_be_asked_for() -> None:
     vectors = unit_rows(50, 8)
     where, near = FlatSearch(index_of(vectors)).search(vectors[:6], 50)
