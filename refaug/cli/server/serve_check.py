@@ -98,6 +98,8 @@ def _run_checks(home: Settings, settings: ServeSettings, *, any_port: bool) -> I
     if settings.shards:
         yield _run_check("shards", lambda: _shards(settings))
     yield _run_check("sources", lambda: _sources(settings))
+    if settings.webhook:
+        yield _run_check("webhook", lambda: _webhook(settings))
     yield _variables()
 
 
@@ -194,6 +196,12 @@ def _sources(settings: ServeSettings) -> str:
     if lacking := [root for root in roots if not Path(root).is_dir()]:
         raise NoSource(f"no folder: {', '.join(lacking)}", remedy="--sources with folders that are there, or none")
     return "inbox/ in the home" + "".join(f", {root}" for root in roots)
+
+
+def _webhook(settings: ServeSettings) -> str:
+    from refaug.service.history.notice_sender import describe_webhook  # noqa: PLC0415  httpx
+
+    return describe_webhook(settings)
 
 
 def _variables() -> CheckOutcome:

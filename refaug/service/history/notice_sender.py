@@ -11,15 +11,16 @@ import hashlib
 import hmac
 import logging
 import os
+import socket
 import threading
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Final
 from urllib.parse import urlsplit
 
-from refaug.bots.endpoint.addresses import AddressPolicy
+from refaug.bots.endpoint.addresses import AddressPolicy, AddressRefused
 from refaug.bots.endpoint.posting import Posted, post_message
-from refaug.core.errors import RefaugError
+from refaug.core.errors import NotAllowed, RefaugError
 from refaug.service.history.notices import Notice, NoticeBox, now_in_utc
 from refaug.service.server_settings import WEBHOOK_SECRET, ServeSettings
 
@@ -53,6 +54,23 @@ def webhook_policy(serve: ServeSettings) -> AddressPolicy:
     port = parts.port or (443 if parts.scheme == "https" else 80)
     hosts = [f"{host}:{port}", *(serve.bot_hosts.split(",") if serve.bot_hosts else [])]
     return AddressPolicy.of_list(hosts, "name the address in digits, or list its network in --bot-hosts")
+
+
+def describe_webhook(serve: ServeSettings) -> str:
+    """Return where notices go and whether they are signed; NotAllowed where the address would never be connected to."""
+    parts = urlsplit(serve.webhook)
+    host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+    signed = "signed" if os.environ.get(WEBHOOK_SECRET) else f"not signed, since {WEBHOOK_SECRET} is not set"
+    try:
+        addresses = {str(entry[4][0]) for entry in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)}
+    except OSError:
+        return f"{host} cannot be resolved now; {signed}"
+    try:
+        for address in sorted(addresses):
+            webhook_policy(serve).require_address(host, address, port, is_plain_secret=False)
+    except AddressRefused as refused:
+        raise NotAllowed(refused.reason, remedy=refused.advice or "another --webhook") from refused
+    return f"{host}, {signed}"
 
 
 class NoticeSender:

@@ -14,8 +14,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from refaug.core.errors import Usage
-from refaug.service.history.notice_sender import NoticeSender, signature, wait_s, webhook_policy
+from refaug.core.errors import NotAllowed, Usage
+from refaug.service.history.notice_sender import NoticeSender, describe_webhook, signature, wait_s, webhook_policy
 from refaug.service.history.notices import MOST, NoticeBox, NoticeKind, add_notice
 from refaug.service.jobs.schedules import ScheduleStore
 from refaug.service.jobs.store import JobState, JobStore
@@ -40,12 +40,12 @@ class Hook:
                 if hook.hangs.is_set():
                     hook.goes_on.wait(30)
                 status = hook.statuses.pop(0) if hook.statuses else 204
+                if status == 204:
+                    hook.taken.append(call)  # before the other side knows of it
                 self.send_response(status)
                 if status == 302:
                     self.send_header("Location", "/elsewhere")
                 self.end_headers()
-                if status == 204:
-                    hook.taken.append(call)
 
             def log_message(self, *_: object) -> None:
                 """Say nothing."""
@@ -225,6 +225,19 @@ def test_inside_addresses_are_refused_unless_they_are_named(database, box):
     assert str(listed.require_address("hooks.example.com", "10.0.0.7", 443, is_plain_secret=False)) == "10.0.0.7"
     with pytest.raises(Exception, match="no endpoint can be"):
         listed.require_address("hooks.example.com", "169.254.169.254", 443, is_plain_secret=False)
+
+
+def test_a_check_says_where_notices_go_and_refuses_inside_addresses(monkeypatch):
+    monkeypatch.delenv(WEBHOOK_SECRET, raising=False)
+    there = ServeSettings(webhook="http://127.0.0.1:9/x")
+    assert describe_webhook(there) == "127.0.0.1, not signed, since WEBHOOK_SECRET is not set"
+    monkeypatch.setenv(WEBHOOK_SECRET, "secret")
+    assert describe_webhook(there) == "127.0.0.1, signed"
+    monkeypatch.setattr("socket.getaddrinfo", lambda *_, **__: [(0, 0, 0, "", ("10.0.0.7", 443))])
+    with pytest.raises(NotAllowed) as raised:
+        describe_webhook(ServeSettings(webhook="https://hooks.example.com/x"))
+    assert "inside address 10.0.0.7" in raised.value.message
+    assert "--bot-hosts" in raised.value.remedy
 
 
 @pytest.mark.parametrize(
