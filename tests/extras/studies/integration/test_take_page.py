@@ -441,10 +441,16 @@ def test_a_long_chat_can_be_closed_without_scrolling_and_stands_in_the_middle(br
         assert high > height, "the conversation is longer than the window"
         assert 0 <= top < bottom <= height
         left, right = device.run(
-            "((box) => [box.left, document.documentElement.clientWidth - box.right])"
-            "(document.querySelector('.chat').getBoundingClientRect())"
+            "((boxes) => [Math.min(...boxes.map((box) => box.left)),"
+            " document.documentElement.clientWidth - Math.max(...boxes.map((box) => box.right))])"
+            "(['.chat', '.guidelines'].map((part) => document.querySelector(part).getBoundingClientRect()))"
         )
         assert abs(left - right) <= 1
+        beside = device.run(
+            "((chat, text) => text.left >= chat.right && text.bottom <= innerHeight)"
+            "(...['.chat', '.guidelines'].map((part) => document.querySelector(part).getBoundingClientRect()))"
+        )
+        assert beside is (width == 1_440), "where there is room, what to do stands beside the chat"
     looks_right(device)
 
 

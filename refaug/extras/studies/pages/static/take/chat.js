@@ -10,7 +10,7 @@ const TYPING = { perCharacter: 0.04, before: 0.15, by: 3 }; // seconds of typing
 
 const roleOf = (side, role) => (role === "participant" ? say("you") : side === "left" ? say("bot_left") : side === "right" ? say("bot_right") : say("bot"));
 
-/** Return a conversation: `{node, end, update, canClose}`, with `end` the row that stays in sight; `onChange` hears when it may be closed, `onTrouble` of refusals. */
+/** Return a conversation: `{node, end, update, canClose}`, with `end` the row that stays in sight; `onChange` hears when it may be closed and when enough was said, `onTrouble` of refusals. */
 export function createChat(task, study, { onChange, onTrouble }) {
   const isPair = task.sides.length > 1;
   const logs = task.sides.map(({ side }) => ({ side, node: element("div", { class: "log-of-chat", role: "log", "aria-live": "polite", "aria-label": isPair ? roleOf(side, "bot") : say("conversation") }), rows: new Map() }));
@@ -29,6 +29,7 @@ export function createChat(task, study, { onChange, onTrouble }) {
   const most = study.max_message_chars ?? MOST;
   let current = task, isFirst = true, pending = null, sentAt = 0;
   const held = new Set(); // replies that are there and not shown yet
+  const isPaced = study.delay !== "none";
 
   // ── what is said ────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -52,8 +53,9 @@ export function createChat(task, study, { onChange, onTrouble }) {
     const key = keyOf(message), row = log.rows.get(key);
     if (message.role === "bot" && ["asked", "failed"].includes(message.state)) return;
     if (row) { row.vote?.(message.vote ?? 0); return; }
+    if (message.role === "bot" && isPaced && isAwaited(message.n)) return; // or the quicker bot of a pair would be known by it
     if (message.role === "bot" && !isFirst && !held.has(`${log.side}-${key}`)) {
-      const pause = study.delay === "none" ? 0 : ((TYPING.perCharacter * [...(message.text ?? "")].length + TYPING.before) / TYPING.by) * 1_000 - (performance.now() - sentAt);
+      const pause = isPaced ? typingMs(message.n) - (performance.now() - sentAt) : 0;
       if (pause > 0) {
         held.add(`${log.side}-${key}`);
         setTimeout(() => { held.delete(`${log.side}-${key}`); addMessage(log, message); showState(); }, pause);
@@ -63,6 +65,11 @@ export function createChat(task, study, { onChange, onTrouble }) {
     if (!held.has(`${log.side}-${key}`)) addMessage(log, message);
   }
 
+  const repliesTo = (n) => current.sides.flatMap(({ messages }) => messages.filter((message) => message.role === "bot" && message.n === n));
+  const isAwaited = (n) => repliesTo(n).some(({ state }) => state === "asked");
+  /** Return how long a person would have typed: both replies of a pair come together, when the longer one would be there. */
+  const typingMs = (n) => ((TYPING.perCharacter * Math.max(...repliesTo(n).map(({ text }) => [...(text ?? "")].length)) + TYPING.before) / TYPING.by) * 1_000;
+
   function addMessage(log, message) {
     if (log.rows.has(keyOf(message))) return;
     const isBot = message.role === "bot", hasReply = message.state !== "unanswered", votes = isBot && hasReply && study.votes && !isOpening(log.side, message) ? voteButtons(log.side, message) : null;
@@ -70,7 +77,16 @@ export function createChat(task, study, { onChange, onTrouble }) {
     log.rows.set(keyOf(message), { node: row, vote: votes?.show });
     log.node.querySelector(".pending")?.remove();
     log.node.append(row);
+    showDots(log, false);
     if (!isFirst) row.scrollIntoView({ block: "nearest" });
+  }
+
+  /** Show that a reply is coming, in each conversation alike, until it is there. */
+  function showDots(log, isComing) {
+    const dots = log.node.querySelector(".typing");
+    if (!isComing) dots?.remove();
+    else if (dots) log.node.append(dots);
+    else log.node.append(element("div", { class: "typing", "aria-hidden": "true" }, element("span"), element("span"), element("span")));
   }
 
   function showPending(log, messages) {
@@ -144,17 +160,20 @@ export function createChat(task, study, { onChange, onTrouble }) {
 
   function showState() {
     const isWriting = Boolean(pending) || isAsked() || held.size > 0, done = turnsDone();
+    const isEnough = done >= Math.max(1, study.min_turns ?? 0), mayClose = canClose();
     const turns = done < (study.min_turns ?? 0) ? say("least_turns", { done, least: study.min_turns }) : say("more_turns", { done });
+    for (const log of logs) showDots(log, isWriting && !pending);
     failure.hidden = isWriting || !(hasFailed() || isUnanswered());
     ways.hidden = !hasFailed();
     const reason = say(hasFailed() ? "failed" : "unanswered");
     if (why.textContent !== reason) why.textContent = reason;
-    const words = isAtEnd() && !isWriting ? say("end", { most: study.max_turns }) : `${turns} · ${isWriting ? `${isPair ? `${say("bot_left")}, ${say("bot_right")}` : say("bot")} ${say("writing")}` : say("your_turn")}`;
+    const words = isAtEnd() && !isWriting ? say("end", { most: study.max_turns }) : `${turns} · ${isWriting ? `${isPair ? `${say("bot_left")}, ${say("bot_right")}` : say("bot")} ${say("writing")}` : say(isEnough ? "enough" : "your_turn")}`;
     if (status.textContent !== words) status.textContent = words;
     status.classList.toggle("writing", isWriting);
     button.disabled = !mayWrite();
     composer.hidden = isAtEnd() && !isWriting;
-    onChange({ canClose: canClose(), isWaiting: isAsked(), turns: done });
+    button.classList.toggle("primary", !isEnough); // one of the two invites
+    onChange({ canClose: mayClose, isEnough, isWaiting: isAsked() });
   }
 
   function showHelp() {

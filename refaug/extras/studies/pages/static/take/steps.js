@@ -16,7 +16,12 @@ const plain = (...content) => {
 };
 
 /** What to do, open where it is read for the first time. */
-export const guidelines = (study, isOpen) => study.guidelines ? element("details", { class: "panel guidelines", open: isOpen }, element("summary", {}, say("guidelines")), ownWords(study.guidelines)) : null;
+export function guidelines(study, isOpen, isBeside = false) {
+  if (!study.guidelines) return null;
+  const text = ownWords(study.guidelines);
+  if (isBeside) text.tabIndex = 0; // it scrolls by itself
+  return element("details", { class: isBeside ? "panel guidelines beside" : "panel guidelines", open: isOpen }, element("summary", {}, say("guidelines")), text);
+}
 
 // ── consent and screening ─────────────────────────────────────────────────────────────────────────────────────────────
 

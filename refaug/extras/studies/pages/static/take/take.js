@@ -15,6 +15,7 @@ const hooks = { onTrouble, onward: (state) => { view.isHeld = false; draw(state)
 
 // ── drawing ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
+const isChat = ({ task }) => task.kind === "chat";
 const keyOf = (state) => [state.step, state.step === "task" ? state.task.id : "", state.step === "training" ? `${state.training.item.id}/${state.training.attempt}` : "", state.step === "ready" ? state.progress?.done : ""].join(" ");
 
 function create(state) {
@@ -48,7 +49,7 @@ function draw(state) {
   onWaiting(false);
   viewKey = key;
   view = create(state);
-  fill(byId("view"), state.step === "task" && guidelines(state.study, false), view.node);
+  fill(byId("view"), state.step === "task" && guidelines(state.study, isChat(state) && matchMedia("(min-width: 64rem)").matches, isChat(state)), view.node);
   byId("view").removeAttribute("aria-busy");
   if (!isFirst) { window.scrollTo(0, 0); view.focus(); }
 }
@@ -80,7 +81,7 @@ function showFoot(step, canUndo, skipsLeft) {
     step === "task" && skipsLeft !== 0 && button("skip", "skip", () => askReason((reason) => act(`tasks/${last.task.id}/skip`, { reason }).catch(onTrouble))),
     resumeLink() && button("elsewhere", "elsewhere", () => showLink(resumeLink())),
     button("my-data", "my_data", () => ownData().then(showData, onTrouble)),
-    step !== "done" && button("withdraw", "withdraw", () => confirmAct({ title: say("withdraw"), text: say("withdraw_text"), yes: say("withdraw_yes"), act: () => act("withdraw").catch(onTrouble) })));
+    step !== "done" && element("span", { class: "foot-end" }, button("withdraw", "withdraw", () => confirmAct({ title: say("withdraw"), text: say("withdraw_text"), yes: say("withdraw_yes"), act: () => act("withdraw").catch(onTrouble) }))));
   if (focused && foot.querySelector(`#${CSS.escape(focused)}`)) byId(focused).focus();
 }
 

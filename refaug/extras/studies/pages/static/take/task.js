@@ -25,7 +25,7 @@ export function createTask(state, { onTrouble, onWaiting }) {
   const formBox = element("section", { class: "panel form-box", "aria-label": say("rate") });
   const close = element("button", { type: "button", id: "close-chat", onclick: () => showForm(true, true) }, say("close_and_rate"));
   const back = element("button", { type: "button", class: "small", id: "back-to-chat", onclick: () => showForm(false, true) }, say("back_to_chat"));
-  const chat = isChat(task.kind) ? createChat(task, study, { onTrouble, onChange: ({ canClose, isWaiting }) => { close.disabled = !canClose; onWaiting(isWaiting); } }) : null;
+  const chat = isChat(task.kind) ? createChat(task, study, { onTrouble, onChange: ({ canClose, isEnough, isWaiting }) => { close.disabled = !canClose; close.classList.toggle("primary", isEnough); onWaiting(isWaiting); } }) : null;
   const item = chat ? chat.node : element("div", { class: "item" }, itemOf(task, turnForm));
   buildForms();
   const node = element("div", { class: `task ${task.kind}` }, heading, element("div", { class: "task-parts" }, item, formBox));

@@ -39,6 +39,7 @@ const ENGLISH = {
   elsewhere: "Go on elsewhere",
   elsewhere_text: "With this link you go on at the same place in another browser or on another device. Do not pass it on: it opens your answers.",
   end: "End of the chat: it has {most} turns, which is the most. Please rate it now.",
+  enough: "Enough to rate it; you may also go on",
   failed: "No reply came. That is not your fault.",
   finish: "Done, go on",
   full: "All places are taken",
