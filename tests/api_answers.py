@@ -286,6 +286,8 @@ def _ask_of_studies(recorder: Recorder) -> None:
     ask("list_disagreements", "GET", f"{studies}/first/disagreements")
     decided = {"item": "d1/a", "question": "overall", "value": 4, "note": "an outlier"}
     ask("adjudicate_item", "PUT", f"{studies}/second/adjudications", decided)
+    ask("list_responses", "GET", f"{studies}/first/responses")
+    ask("find_recruits", "POST", f"{studies}/first/recruits", {"ids": ["5f3c0a1b2d"]})
     people = ask("list_participants", "GET", f"{studies}/first/participants")["participants"]
     at = f"{studies}/first/participants/{people[0]['code']}"
     ask("get_participant", "GET", at)

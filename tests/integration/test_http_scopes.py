@@ -98,6 +98,8 @@ ROUTES: list[tuple[Scope, str, str, Any]] = [
     (Scope.STUDY, "PUT", "/v1/studies/s/participants/P-000000/exclusion", {"reason": None}),
     (Scope.STUDY, "POST", "/v1/studies/s/participants/P-000000/resume-link", None),
     (Scope.STUDY, "DELETE", "/v1/studies/s/participants/P-000000", None),
+    (Scope.STUDY, "GET", "/v1/studies/s/responses", None),
+    (Scope.STUDY, "POST", "/v1/studies/s/recruits", {"ids": ["a"]}),
     (Scope.STUDY, "GET", "/v1/studies/s/progress", None),
     (Scope.STUDY, "GET", "/v1/studies/s/events", None),
     (Scope.STUDY, "GET", "/v1/studies/s/export", None),
@@ -117,7 +119,7 @@ ROUTES: list[tuple[Scope, str, str, Any]] = [
 READING = {
     (method, path): Scope.STUDY_READ for scope, method, path, _ in ROUTES if scope is Scope.STUDY and method == "GET"
 }
-READING["POST", "/v1/studies/power"] = Scope.STUDY_READ
+READING |= {("POST", f"/v1/studies/{path}"): Scope.STUDY_READ for path in ("power", "s/recruits")}
 OTHER_SCOPES = {("GET", f"/v1/{path}"): Scope.STUDY for path in ("bots", "bot-use", "bots/mine")} | READING  # beside
 ANY_KEY = {"/v1/key"}
 PAGES = {"/", "/evaluate", "/bots", "/studies", "/service", "/keys", "/docs", "/take", "/pages/{digest}/{name}"}

@@ -53,7 +53,9 @@ from refaug_client._api.models.studies import (
     StudyPower,
     StudyPreview,
     StudyProgress,
+    StudyRecruit,
     StudyReport,
+    StudyResponses,
 )
 from refaug_client._api.resources.access import Audit, Keys
 from refaug_client._api.resources.artefacts import Artefacts, Logs
@@ -284,8 +286,27 @@ ROUTES: dict[str, tuple[Call[Any], Any]] = {
     "GET /v1/studies/{id}/invites": (Studies.invites.call("autumn", **PAGED), {"invites": StudyInvite}),
     "DELETE /v1/studies/{id}/invites/{invite}": (Studies.revoke.call("autumn", "0"), StudyInvite),
     "GET /v1/studies/{id}/participants": (
-        Studies.participants.call("autumn", **PAGED),
+        Studies.participants.call("autumn", active=True, **PAGED),
         {"participants": StudyParticipant},
+    ),
+    "GET /v1/studies/{id}/responses": (
+        Studies.responses.call(
+            "autumn",
+            bot="a",
+            participant="P-000000",
+            item="d",
+            flag="any",
+            question="overall",
+            low=1,
+            high=3,
+            sort="score",
+            order="ascending",
+        ),
+        StudyResponses,
+    ),
+    "POST /v1/studies/{id}/recruits": (
+        Studies.recruits.call("autumn", ["a"], parameter="PROLIFIC_PID"),
+        {"recruits": StudyRecruit},
     ),
     "GET /v1/studies/{id}/participants/{code}": (Studies.participant.call("autumn", "P-1"), ParticipantTasks),
     "DELETE /v1/studies/{id}/participants/{code}": (Studies.erase.call("autumn", "P-1"), None),

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from sqlalchemy import Connection, Row, func, select, update
 
 from refaug.core.errors import NotFound
+from refaug.core.options.decoding import made_of
 from refaug.extras.studies.participation.study_store import StoredStudy
 from refaug.extras.studies.participation.tables import STUDIES, STUDY_BOTS, STUDY_PARTICIPANTS, STUDY_TASKS
 from refaug.extras.studies.participation.tasks.task_assignment import BOT_FAILED, LIVE
 from refaug.extras.studies.protocol.study_protocol import is_chat
 from refaug.service.audit import add_row
-from refaug.service.database.database import Database
+from refaug.service.database.database import Database, time_text
 from refaug.service.prometheus_figures import AddedFigure
+
+_ACTIVE: Final = timedelta(minutes=5)  # since whoever is at it was last seen: reading a long dialogue takes some
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,9 +147,12 @@ def study_pairs(database: Database, study: StoredStudy) -> list[dict[str, object
 
 
 def participant_rows(
-    database: Database, study: StoredStudy, *, after: str = "", limit: int = 50
+    database: Database, study: StoredStudy, *, after: str = "", limit: int = 50, only_active: bool = False
 ) -> tuple[list[dict[str, object]], str | None]:
-    """Return a page of participants by code, with time spent and pay, and the code after which the next one begins."""
+    """Return a page of participants by code, with time spent and pay, and the code after which the next one begins.
+
+    `only_active` leaves out who is at an end, and who did nothing for five minutes.
+    """
     people, tasks = STUDY_PARTICIPANTS.c, STUDY_TASKS.c
     query = (
         select(STUDY_PARTICIPANTS)
@@ -153,6 +160,9 @@ def participant_rows(
         .order_by(people.code)
         .limit(limit + 1)
     )
+    if only_active:
+        since = time_text(datetime.now(UTC) - _ACTIVE)
+        query = query.where(people.seen >= since, people.state.in_(("consent", "training", "active")))
     with database.reading() as connection:
         rows = connection.execute(query).all()
         ids = [row.id for row in rows[:limit]]
@@ -229,3 +239,51 @@ def prometheus_gauges(database: Database) -> list[AddedFigure]:
             values = [((study, state), float(count)) for study, state, count in connection.execute(query)]
         gauges.append(AddedFigure(name=name, says=says, labels=("study", "state"), values=values))
     return gauges
+
+
+# ── What the list of responses and the lists for recruiting services need ─────────────────────────────────────────────
+
+_AT_ONCE: Final = 500  # ids of a statement
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecruitedPerson:
+    """A participant whom a recruiting service has sent."""
+
+    code: str
+    state: str
+    reason: str | None
+    excluded_reason: str | None
+    active_ms: int
+
+
+def study_stamp(database: Database, study: StoredStudy) -> Sequence[object]:
+    """Return what is another as soon as a task has ended, was taken back or erased, or somebody is left out by hand."""
+    tasks, people = STUDY_TASKS.c, STUDY_PARTICIPANTS.c
+    by_state = (
+        select(tasks.state, func.count(), func.max(tasks.ended))
+        .where(tasks.study == study.id)
+        .group_by(tasks.state)
+        .order_by(tasks.state)
+    )
+    by_hand = (
+        select(people.code, people.excluded_reason)
+        .where(people.study == study.id, people.excluded_reason.is_not(None))
+        .order_by(people.code)
+    )
+    with database.reading() as connection:
+        counts = [tuple(row) for row in connection.execute(by_state)]
+        reasons = [tuple(row) for row in connection.execute(by_hand)]
+    return study.protocol_sha256, study.state == "pilot", counts, reasons
+
+
+def recruited_people(database: Database, study: StoredStudy, hashes: Sequence[str]) -> dict[str, RecruitedPerson]:
+    """Return the participants with these keyed hashes of ids, by hash."""
+    columns = STUDY_PARTICIPANTS.c
+    found = dict[str, RecruitedPerson]()
+    with database.reading() as connection:
+        for start in range(0, len(hashes), _AT_ONCE):
+            some = hashes[start : start + _AT_ONCE]
+            query = select(STUDY_PARTICIPANTS).where(columns.study == study.id, columns.external_hash.in_(some))
+            found.update({row.external_hash: made_of(RecruitedPerson, row) for row in connection.execute(query)})
+    return found

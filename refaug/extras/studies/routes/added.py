@@ -14,7 +14,13 @@ from refaug.extras.studies.participation.study_store import StudyStore
 from refaug.extras.studies.routes.participants import participant_tasks, sessions
 from refaug.extras.studies.routes.participants.participant_tasks import ReplyMaker
 from refaug.extras.studies.routes.parts import StudyParts
-from refaug.extras.studies.routes.studies import participants, study_figures, study_judging, study_protocols
+from refaug.extras.studies.routes.studies import (
+    participants,
+    study_figures,
+    study_judging,
+    study_protocols,
+    study_responses,
+)
 from refaug.service.database.row_ids import RowHolders
 from refaug.service.keys import RateLimits
 from refaug.service.web.state import AddedRoutes, ServiceState
@@ -48,6 +54,7 @@ ADDED: Final = AddedRoutes(
             study_protocols,
             participants,
             study_figures,
+            study_responses,
             sessions,
             participant_tasks,
         )

@@ -109,6 +109,10 @@ class Walk:
         self.page.run(f"{find}.click()")
         self.name(text)
 
+    def tab(self, title: str) -> None:
+        """Look at another part of the study."""
+        self.press(title, "[role=tablist]")
+
     def write(self, label: str, text: str) -> None:
         """Fill in a field by its label."""
         self.page.run(
@@ -185,6 +189,9 @@ class Walk:
 
     def step_5(self) -> None:
         self.press("Make the draft")
+        self.page.until("document.querySelector('#act-pilot')")
+        self.look_right()
+        self.tab("Protocol")
         self.see("What participants see")
         assert self.page.run("document.querySelector('.preview').innerText.includes('We store what you write')")
         self.see("Preregistration")
@@ -197,6 +204,7 @@ class Walk:
         self.look_right()
 
     def step_6(self) -> None:
+        self.tab("Overview")
         self.act("Begin the pilot")
 
     def step_7(self) -> None:
@@ -207,28 +215,35 @@ class Walk:
         self.see("Progress")
         self.page.until("document.querySelector('#counts [data-count=finished]')?.innerText === '10'")
         assert self.count("tasks_done") == str(rehearsed["stored"]["acknowledged"]) == "30"
+        self.tab("Report")
         self.press("Show the report")
         self._hold_means(rehearsed["caught"]["honest"]["participants"])
 
     def step_8(self) -> None:
+        self.tab("Links")
         self.press("Make links")
-        link = self.page.until("document.querySelector('#new-links pre')?.textContent")
+        link = self.page.until("document.querySelector('#new-links .link')?.textContent")
         person = self._arrive(link)
         self._chat(person, 1)
         assert person.said == []
-        self.page.until("document.querySelector('#counts [data-count=tasks_done]')?.innerText === '31'")
+        self.page.until("document.querySelector('#counts [data-count=tasks_done]')?.textContent === '31'")
         assert {record["pilot"] for record in self.stored()} == {True}
 
     def step_9(self) -> None:
+        press(self.page, "Overview", "[role=tablist]")
         self.act("Open it")
         self.page.until("document.querySelector('#act-close')")
         self.page.until("document.querySelector('#counts [data-count=participants]')?.innerText === '0'")
 
     def step_10(self) -> None:
+        self.tab("Links")
         self.write("Links", "6")
         self.write("Participants of each link", "1")
         self.press("Make links")
-        self._links = self.page.until("document.querySelector('#new-links pre')?.textContent").split("\n")
+        self._links = self.page.until(
+            "((links) => links.length === 6 && links)"
+            "([...document.querySelectorAll('#new-links .link')].map((one) => one.textContent))"
+        )
         assert len(set(self._links)) == 6
 
     def step_11(self) -> None:
@@ -241,6 +256,7 @@ class Walk:
                 assert person.said == []
             else:
                 self._chat_by_requests(link)
+        self.tab("Overview")
         self.see("Progress")
         self.page.until("document.querySelector('#counts [data-count=finished]')?.innerText === '6'")
         assert self.count("tasks_done") == "18"
@@ -248,12 +264,17 @@ class Walk:
         self.see("Agreement")
         self.see("Participants")
         self.look_right()
+        self.tab("Responses")
+        self.page.until("document.querySelector('#responses-total').innerText.startsWith('18 responses')")
+        self.look_right()
 
     def step_12(self) -> None:
+        press(self.page, "Overview", "[role=tablist]")
         self.act("Close it")
         self.page.until("document.querySelector('#remove-study')")
 
     def step_13(self) -> None:
+        self.tab("Report")
         self.press("Show the report")
         self.see("Means")
         self.see("Differences")
@@ -266,10 +287,11 @@ class Walk:
         self.look_right()
 
     def step_14(self) -> None:
-        self.name("Tasks as JSON lines")
-        self.name("Keep the protocol as a file")
         shown = "[...document.querySelectorAll('main button')].map((one) => one.textContent)"
-        assert {"Tasks as JSON lines", "Keep the protocol as a file"} <= set(self.page.run(shown))
+        assert self.name("Tasks as JSON lines") in self.page.run(shown)
+        self.tab("Protocol")
+        self.page.until("document.querySelector('#keep-protocol')")
+        assert self.name("Keep the protocol as a file") in self.page.run(shown)
         tasks, protocol, report = (self.folder / name for name in ("first.jsonl", "first.json", "report"))
         tasks.write_text(self.server.ask("GET", "/v1/studies/first/export?format=jsonl").text)
         protocol.write_text(json.dumps(self.server.ask("GET", "/v1/studies/first").json()["protocol"]))

@@ -60,6 +60,11 @@ def write(page: Page, selector: str, text: str) -> None:
     )
 
 
+def open_tab(page: Page, title: str) -> None:
+    """Look at another part of the study."""
+    press(page, title, "[role=tablist]")
+
+
 def confirm(page: Page, yes: str) -> None:
     """Say yes to the second question."""
     page.until("document.querySelector('#question').open")
@@ -77,9 +82,12 @@ def test_a_study_is_made_shown_invited_to_opened_followed_and_closed(browsed: Br
     write(page, "#study-consent", f"# Consent\n\n{HOSTILE}")
     assert json.loads(page.run("document.querySelector('#protocol-text').textContent"))["bots"] == sorted(BOTS)
     press(page, "Make the draft")
+    page.until("document.querySelector('#act-pilot')")
+    looks_right(page)
+    open_tab(page, "Protocol")
     page.until("document.querySelector('#preview-box')")
     study = browsed.server.ask("GET", "/v1/studies/first").json()
-    assert page.run("location.hash") == f"#study={study['id']}"
+    assert page.run("location.hash") == f"#study={study['id']}&tab=protocol"
     assert (study["state"], study["protocol"]["target"], study["protocol"]["bots"]) == ("draft", 4, sorted(BOTS))
     assert study["protocol"]["exclude"]["same_answer_everywhere"] is True
     shown = page.text(".preview")
@@ -88,18 +96,21 @@ def test_a_study_is_made_shown_invited_to_opened_followed_and_closed(browsed: Br
     assert page.run("window.hacked === undefined && document.querySelectorAll('main img').length === 0")
     looks_right(page)
 
-    changed = page.run("document.querySelector('#protocol-words').value").replace('"target": 4', '"target": 5')
-    write(page, "#protocol-words", changed)
+    write(page, "#change-amount", "5")
     press(page, "Keep the changes")
     page.until(f"!document.querySelector('code[title=\"{study['protocol_sha256']}\"]')")
     assert browsed.server.ask("GET", "/v1/studies/first").json()["protocol"]["target"] == 5
+    assert "5 chats of each bot" in page.text(".protocol-facts")
 
+    open_tab(page, "Overview")
     press(page, "Begin the pilot")
     confirm(page, "Begin the pilot")
     page.until("document.querySelector('#progress')")
+    open_tab(page, "Links")
     press(page, "Make links")
-    link = page.until("document.querySelector('#new-links pre')?.textContent")
+    link = page.until("document.querySelector('#new-links .link')?.textContent")
     assert link.startswith(f"{browsed.address}/take#")
+    open_tab(page, "Overview")
     press(page, "Open it")
     confirm(page, "Open it")
     page.until("document.querySelector('#act-close')")
@@ -124,17 +135,17 @@ def test_a_study_is_made_shown_invited_to_opened_followed_and_closed(browsed: Br
     page.until("document.querySelector('#counts [data-count=tasks_done]')?.innerText === '1'")
     page.until("document.querySelectorAll('#people tbody tr').length === 1")
     code = page.text("#people tbody code")
+    page.until(f"document.querySelector('#here').innerText.includes('{code}')")
+    looks_right(page)
     page.run(f"document.querySelector('#data-{code}').click()")
-    page.until("document.querySelector('#data-text')")
-    assert (
-        f"turn 2 {HOSTILE}"
-        in json.loads(page.run("document.querySelector('#data-text').textContent"))["tasks"][0]["sides"][0]["turns"][4][
-            "text"
-        ]
-    )
+    page.until("document.querySelector('#responses .grid-space [data-place]')?.innerText.includes('P-')")
+    page.run("document.querySelector('#responses .grid-space [data-place]').click()")
+    page.until("document.querySelector('#response-dialog .turn')")
+    assert f"turn 2 {HOSTILE}".replace("\u202e", "\\u{202e}") in page.text("#response-dialog")
     assert accessibility_faults(page) == []
     press(page, "Close", "dialog[open]")
     looks_right(page)
+    open_tab(page, "Overview")
 
     page.run(f"document.querySelector('#exclude-{code}').click()")
     page.until("document.querySelector('#exclude-reason')")
@@ -157,6 +168,8 @@ def test_a_study_is_made_shown_invited_to_opened_followed_and_closed(browsed: Br
     confirm(page, "Close it")
     page.until("document.querySelector('#remove-study')")
     assert browsed.server.ask("GET", "/v1/studies/first").json()["state"] == "closed"
+    open_tab(page, "Protocol")
+    page.until("document.querySelector('.preregistration')")
     assert "SHA-256" in page.text(".preregistration")
 
 
@@ -176,7 +189,7 @@ def test_items_come_from_a_file_and_errors_name_their_field(browsed: Browsed, pa
     page.until("document.querySelector('#new-problem').innerText.includes('per_participant')")
     write(page, "#study-tasks", "4")
     press(page, "Make the draft")
-    page.until("document.querySelector('#preview-box')")
+    page.until("document.querySelector('#act-pilot')")
     study = browsed.server.ask("GET", "/v1/studies/replies").json()
     assert (study["kind"], study["protocol"]["per_participant"]) == ("rate-reply", 4)
     page.said[:] = [one for one in page.said if "422" not in one]
@@ -250,6 +263,7 @@ def test_power_agreement_disagreements_and_the_report(browsed: Browsed, page: Pa
     write(page, "#disagreements li input[placeholder=reason]", "both read it wrongly")
     press(page, "Decide", "#disagreements")
     page.until("document.querySelector('#disagreements li [role=status]').innerText === 'decided'")
+    open_tab(page, "Report")
     press(page, "Show the report")
     page.until("document.querySelector('#report table')")
     assert "zebra" in page.text("#report")
@@ -273,7 +287,7 @@ def test_choices_stand_beside_those_with_decisions(browsed: Browsed, page: Page)
     decision = {"item": listed[0]["item"], "question": "better", "value": "zebra", "note": "it answers"}
     assert browsed.server.ask("PUT", f"/v1/studies/{study.id}/adjudications", json=decision).status_code == 200
     page.go(f"{browsed.address}/healthz")
-    page.go(f"{browsed.address}/studies#study={study.id}")
+    page.go(f"{browsed.address}/studies#study={study.id}&tab=report")
     press(page, "Show the report")
     page.until("document.querySelector('#report table')")
     heads, row = (
@@ -311,7 +325,7 @@ def test_the_report_says_where_intervals_lack_and_how_many_reasons_it_leaves_out
     """The server's report is replaced by reports of more people than a test can send through a study."""
     study = opened_study(browsed, "many", {"kind": "rate-reply", "per_participant": 2}, items=ITEMS)
     page.go(f"{browsed.address}/healthz")
-    page.go(f"{browsed.address}/studies#study={study.id}")
+    page.go(f"{browsed.address}/studies#study={study.id}&tab=report")
     page.until("document.querySelector('#show-report')")
     page.run(
         "(() => { const real = window.fetch; window.fetch = (address, ...given) => String(address).endsWith('/report')"
@@ -388,6 +402,8 @@ def test_ratings_of_references_become_the_weights_of_a_set(browsed: Browsed, pag
     assert page.run("document.querySelector('#derived-set') === null"), "while people rate, weights change"
     press(page, "Close it")
     confirm(page, "Close it")
+    page.until("document.querySelector('#remove-study')")
+    open_tab(page, "Report")
     page.until("document.querySelector('#derive-from option')")
     assert page.run("document.querySelector('#derive-from').value") == parent
     looks_right(page)

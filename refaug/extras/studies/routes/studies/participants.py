@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Path, Request
+from fastapi import APIRouter, Depends, Path, Query, Request
 from starlette.responses import Response
 
 from refaug.core.records import json_form
@@ -75,12 +75,19 @@ ParticipantCode = Annotated[str, Path(description="code of the participant", pat
     "/studies/{id}/participants",
     **route_options(Scope.STUDY, schemas.StudyParticipantsOut, 404, other_scope=Scope.STUDY_READ),
 )
-async def list_participants(request: Request, id: StudyId, after: After = "", limit: Limit = 50) -> Response:
+async def list_participants(
+    request: Request,
+    id: StudyId,
+    after: After = "",
+    limit: Limit = 50,
+    active: Annotated[bool, Query(description="only who is at it: not at an end, seen within five minutes")] = False,
+) -> Response:
     """Participants by code, with what they did, the time that they spent, and what they are to be paid."""
     state = state_of(request)
 
     def page() -> dict[str, object]:
-        rows, following = participant_rows(state.database, parts_of(state).studies.get(id), after=after, limit=limit)
+        study = parts_of(state).studies.get(id)
+        rows, following = participant_rows(state.database, study, after=after, limit=limit, only_active=active)
         return {"participants": rows, "next": following}
 
     return json_response(await database_threads.run_query(page))

@@ -141,6 +141,54 @@ class StudyParticipant(Model):
 
 
 @record
+class ResponseFlag(Model):
+    """Something conspicuous about a response."""
+
+    rule: str
+    detail: str
+
+
+@record
+class StudyResponse(Model):
+    """What one participant answered in one task."""
+
+    task: str
+    participant: str
+    position: int  # among the tasks of the participant
+    state: str  # done, skipped or expired
+    bots: list[str]
+    item: Optional[str] = None  # the unit that was judged
+    check: Optional[str] = None
+    seconds: Optional[float] = None
+    ended: Optional[str] = None
+    scores: Mapping[str, float] = field(default_factory=dict)  # by question; higher is better
+    chosen: Mapping[str, str] = field(default_factory=dict)  # by question, the bot that was preferred, or tie
+    comment: str = ""
+    flags: list[ResponseFlag] = field(default_factory=list)
+
+
+@record
+class StudyResponses(Model):
+    """A page of responses."""
+
+    responses: list[StudyResponse]
+    total: int  # that pass the filters
+    offset: int
+
+
+@record
+class StudyRecruit(Model):
+    """What became of a person whom a recruiting service names."""
+
+    id: str
+    decision: str  # approve, look, return, screened_out or unknown
+    code: Optional[str] = None
+    state: Optional[str] = None
+    minutes: Optional[float] = None
+    reasons: list[str] = field(default_factory=list)
+
+
+@record
 class ParticipantTasks(Model):
     """Everything that one participant did, as the export has it."""
 

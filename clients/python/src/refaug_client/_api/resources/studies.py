@@ -27,7 +27,9 @@ from refaug_client._api.models.studies import (
     StudyPower,
     StudyPreview,
     StudyProgress,
+    StudyRecruit,
     StudyReport,
+    StudyResponses,
 )
 from refaug_client._api.readers import read_bytes
 from refaug_client._http.call import Call, path
@@ -126,13 +128,47 @@ class Studies(Resource[K]):
 
     @route("GET", "/v1/studies/{id}/participants", key="participants")
     def participants(
-        self, id: str, *, after: Optional[str] = None, limit: Optional[int] = None
+        self, id: str, *, active: Optional[bool] = None, after: Optional[str] = None, limit: Optional[int] = None
     ) -> Rows[StudyParticipant]:
-        """Return participants by code, with what they did, the time that they spent, and what they are to be paid."""
+        """Return participants by code, with what they did, the time that they spent, and what they are to be paid.
+
+        With `active`, only who is not at an end, and was seen within five minutes.
+        """
 
     @route("GET", "/v1/studies/{id}/participants/{code}")
     def participant(self, id: str, code: str) -> ParticipantTasks:
         """Return everything that one participant did."""
+
+    @route("GET", "/v1/studies/{id}/responses")
+    def responses(
+        self,
+        id: str,
+        *,
+        bot: Optional[str] = None,
+        participant: Optional[str] = None,
+        item: Optional[str] = None,
+        flag: Optional[str] = None,
+        question: Optional[str] = None,
+        low: Optional[float] = None,
+        high: Optional[float] = None,
+        sort: Optional[Literal["ended", "score", "seconds"]] = None,
+        order: Optional[Literal["ascending", "descending"]] = None,
+        offset: int = 0,
+        limit: int = 50,
+    ) -> StudyResponses:
+        """Return a page of responses, one a task, filtered and sorted by the server.
+
+        hasty = client.studies.responses("autumn", flag="seconds_per_turn_below", sort="seconds", order="ascending")
+
+        `low` and `high` are about the scores by `question`; `flag` is that of a response, or `any`, or `none`.
+        """
+
+    @route("POST", "/v1/studies/{id}/recruits", key="recruits")
+    def recruits(self, id: str, ids: Iterable[str], *, parameter: Optional[str] = None) -> Rows[StudyRecruit]:
+        """Return what became of people by their ids of a recruiting service, which are looked up and not kept.
+
+        approved = [one.id for one in client.studies.recruits("autumn", ids) if one.decision == "approve"]
+        """
 
     @route("PUT", "/v1/studies/{id}/participants/{code}/exclusion")  # null takes in again
     def exclude(self, id: str, code: str, *, reason: Optional[str]) -> ParticipantExclusion:

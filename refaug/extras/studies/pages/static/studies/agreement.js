@@ -7,7 +7,7 @@ import { showProblem } from "../frame.js";
 import { figure, table, text } from "./fields.js";
 
 export function agreementSection(study) {
-  const node = element("div", { id: "agreement" });
+  const node = element("div", { id: "agreement" }, element("p", { class: "faint" }, "asking …"));
   const update = async () => {
     try {
       const { questions } = await get(`/v1/studies/${study.id}/agreement`);
@@ -21,13 +21,13 @@ export function agreementSection(study) {
   return { node, update };
 }
 
-export function disagreementSection(study) {
-  const node = element("div", { id: "disagreements" });
+export function disagreementSection(study, { mayChange }) {
+  const node = element("div", { id: "disagreements" }, element("p", { class: "faint" }, "asking …"));
   const update = async () => {
     if (node.contains(document.activeElement)) return; // somebody is deciding
     try {
       const { items } = await get(`/v1/studies/${study.id}/disagreements?limit=20`);
-      fill(node, items.length ? element("ul", { class: "plain items" }, items.map((item) => row(study, item))) : element("p", { class: "empty" }, "There are no large disagreements yet."));
+      fill(node, items.length ? element("ul", { class: "plain items" }, items.map((item) => row(study, item, mayChange))) : element("p", { class: "empty" }, "There are no large disagreements yet."));
     } catch (error) {
       showProblem(node, error);
     }
@@ -35,11 +35,12 @@ export function disagreementSection(study) {
   return { node, update };
 }
 
-function row(study, { item, question, ratings, adjudicated }) {
+function row(study, { item, question, ratings, adjudicated }, mayChange) {
   const value = text({ "aria-label": `Value that counts for ${question} of ${item}`, value: adjudicated?.value ?? "" }), note = text({ "aria-label": `Reason for ${question} of ${item}`, placeholder: "reason", value: adjudicated?.note ?? "", maxlength: 2_000 });
   const state = element("p", { role: "status", class: "faint" }, adjudicated ? "decided" : "");
+  const decided = adjudicated && !mayChange && element("p", { class: "faint" }, "decided: ", userText(String(adjudicated.value)), adjudicated.note && [", ", userText(adjudicated.note)]);
   return element("li", {}, element("p", {}, element("b", {}, userText(question)), " of ", userText(item), ": ", ratings.map((one, place) => [place ? ", " : "", String(one.value)])),
-    element("form", { class: "row", onsubmit: async (event) => {
+    !mayChange ? decided : element("form", { class: "row", onsubmit: async (event) => {
       event.preventDefault();
       try {
         const typed = value.value.trim();
@@ -48,5 +49,5 @@ function row(study, { item, question, ratings, adjudicated }) {
       } catch (error) {
         showProblem(state, error);
       }
-    } }, value, note, element("button", { type: "submit", class: "small" }, "Decide")), state);
+    } }, value, note, element("button", { type: "submit", class: "small" }, "Decide")), mayChange && state);
 }

@@ -1,28 +1,31 @@
-/** People of a study by their codes: what they did, excluding with a reason, their data, erasing. */
+/** People of a study by their codes: what they did, excluding with a reason, a new link, erasing. */
 
-import { address, get, listAll, post, put, remove } from "../api.js";
+import { address, get, post, put, remove } from "../api.js";
+import { moment } from "../components/states.js";
+import { table } from "../components/tables.js";
 import { byId, element, fill, userText } from "../dom.js";
 import { count } from "../format.js";
-import { moment, showProblem } from "../frame.js";
+import { showProblem } from "../frame.js";
 import { ask } from "../question.js";
-import { figure, saveText, table } from "./fields.js";
+import { figure } from "./fields.js";
 
-const SHOWN = 200;
+const PAGE = 20;
 
-export function participantSection(study, trouble) {
+export function participantSection(study, trouble, { mayChange }) {
   const list = element("div"), newLink = element("div", { id: "new-resume-link", "aria-live": "polite" }), node = element("div", { id: "people" }, newLink, list);
+  const before = [""]; // the code behind which each page that was turned to begins
+  const turn = (label, act, isThere) => element("button", { type: "button", class: "small", disabled: !isThere, onclick: async () => { act(); try { await update(); } catch (error) { showProblem(trouble, error); } } }, label);
   const update = async () => {
-    const rows = await listAll(`/v1/studies/${study.id}/participants`, "participants", SHOWN);
+    const { participants: rows, next } = await get(`/v1/studies/${study.id}/participants?limit=${PAGE}&after=${before.at(-1)}`);
     const focused = document.activeElement?.id;
-    fill(list, rows.length === 0 ? element("p", { class: "empty" }, "No participant has come yet.") : [
-      element("p", { class: "faint" }, `${count(rows.length)}${rows.length >= SHOWN ? ", the first ones" : ""}. Codes are random and identify no one.`),
-      table(["Code", "State", "Tasks", "Minutes", "Pay", "Seen", "Excluded", ""], rows.map((row) => [
-        element("code", {}, row.code), [row.state, row.reason ? `: ${row.reason}` : "", row.pilot ? " (pilot)" : ""], `${count(row.done)}${row.skipped ? `, ${count(row.skipped)} skipped` : ""}`, figure(row.minutes, 1), row.pay ? `${figure(row.pay.due)} ${row.pay.currency}` : "–", moment(row.seen),
-        row.excluded ? userText(row.excluded) : "–", buttonsOf(row)]), { isNumber: (place) => place > 1 && place < 5 })]);
+    fill(list, rows.length === 0 && before.length === 1 ? element("p", { class: "empty" }, "No participant has come yet.") : [
+      table(["Code", "State", { name: "Tasks", isNumber: true }, { name: "Minutes", isNumber: true }, { name: "Pay", isNumber: true }, { name: "Seen", isMinor: true }, "Excluded", ""], rows.map((row) => [
+        element("a", { href: `#study=${study.id}&tab=responses&participant=${row.code}`, id: `data-${row.code}`, title: "Their responses" }, element("code", {}, row.code)), [row.state.replaceAll("_", " "), row.reason ? `: ${row.reason}` : "", row.pilot ? " (pilot)" : ""], `${count(row.done)}${row.skipped ? `, ${count(row.skipped)} skipped` : ""}`, figure(row.minutes, 1), row.pay ? `${figure(row.pay.due)} ${row.pay.currency}` : "–", moment(row.seen),
+        row.excluded ? userText(row.excluded) : "–", mayChange ? buttonsOf(row) : ""])),
+      (next || before.length > 1) && element("div", { class: "row" }, turn("Previous", () => before.pop(), before.length > 1), turn("Next", () => before.push(next), next !== null), element("span", { class: "faint" }, `page ${count(before.length)}, by code`))]);
     if (focused && byId(focused) && node.contains(byId(focused))) byId(focused).focus();
   };
-  const buttonsOf = (row) => [
-    element("button", { type: "button", class: "small", id: `data-${row.code}`, "aria-label": `Data of ${row.code}`, onclick: () => showData(study, row).catch((error) => showProblem(trouble, error)) }, "Data"),
+  const buttonsOf = (row) => row.state !== "withdrawn" && [
     element("button", { type: "button", class: "small", id: `exclude-${row.code}`, "aria-label": `${row.excluded ? "Include" : "Exclude"} ${row.code}`, onclick: () => exclude(row) }, row.excluded ? "Include" : "Exclude"),
     element("button", { type: "button", class: "small", id: `link-${row.code}`, "aria-label": `New link for ${row.code}`, onclick: () => ask({
       title: `A new link for ${row.code}?`, text: [element("p", {}, "It opens what this person wrote: send it only to whom you know to be this person. Their former link, and every browser in which they take part, end.")], yes: "Make the link",
@@ -42,13 +45,4 @@ export function participantSection(study, trouble) {
     });
   }
   return { node, update };
-}
-
-async function showData(study, row) {
-  const data = await get(`/v1/studies/${study.id}/participants/${row.code}`), words = JSON.stringify(data, null, 2);
-  const dialog = element("dialog", { class: "wide", "aria-labelledby": "data-title" }, element("h2", { id: "data-title" }, `Data of ${row.code}`), element("pre", { tabindex: 0, id: "data-text", "aria-label": "Data" }, words),
-    element("div", { class: "row" }, element("button", { type: "button", class: "primary", onclick: () => saveText(words, `${study.name}-${row.code}.json`, "application/json") }, "Keep it as a file"), element("button", { type: "button", id: "data-close", onclick: () => dialog.close() }, "Close")));
-  dialog.addEventListener("close", () => { dialog.remove(); byId(`data-${row.code}`)?.focus(); });
-  document.body.append(dialog);
-  dialog.showModal();
 }

@@ -1,128 +1,92 @@
-/** One study: its state and acts, what participants see, links, progress, agreement, people, report. */
+/** One study as a place: overview, links, responses, report and protocol, each drawn when it is looked at. */
 
-import { get, post, put, remove, studyEvents, wait } from "../api.js";
+import { get, studyEvents, wait } from "../api.js";
+import { stateBadge } from "../components/states.js";
+import { tabs } from "../components/tabs.js";
 import { byId, element, fill, userText } from "../dom.js";
-import { moment, showProblem } from "../frame.js";
-import { ask } from "../question.js";
-import { agreementSection, disagreementSection } from "./agreement.js";
+import { showProblem } from "../frame.js";
 import { derivedSetSection } from "./derived_set.js";
-import { area, field, saveText, table, text } from "./fields.js";
-import { inviteSection } from "./invites.js";
+import { linksTab } from "./invites.js";
 import { KINDS } from "./new_study.js";
-import { participantSection } from "./participants.js";
-import { preregistration } from "./preregistration.js";
-import { previewOf } from "./preview.js";
-import { progressSection } from "./progress.js";
+import { overviewTab } from "./overview.js";
+import { card } from "./parts.js";
+import { protocolTab } from "./protocol.js";
 import { reportSection } from "./report.js";
+import { responsesTab } from "./responses.js";
 
-const STATES = { draft: "", pilot: "warn", open: "good", paused: "warn", closed: "" };
 const BETWEEN_MS = 2_000;
 let watching = new AbortController();
-
-export const stateBadge = (state) => element("span", { class: `badge ${STATES[state] ?? ""}` }, state);
+let shown = null; // the id of the study that is shown
 
 /** Stop following the study that is shown. */
-export const closeStudy = () => watching.abort();
+export function closeStudy() {
+  watching.abort();
+  shown = null;
+}
 
-/** Show a study, and follow it while it runs. */
-export async function openStudy(id) {
+/** Show a study, and follow it while it runs; the tabs follow the address by themselves. */
+export async function openStudy(id, rights) {
+  if (shown === id) return;
+  await drawStudy(id, rights);
+}
+
+async function drawStudy(id, rights) {
   closeStudy();
+  shown = id;
   watching = new AbortController();
   const { signal } = watching, place = byId("study-view");
   place.setAttribute("aria-busy", "true");
   try {
     const study = await get(`/v1/studies/${id}`, { signal });
-    if (!signal.aborted) draw(place, study, signal);
+    if (!signal.aborted) draw(place, study, { ...rights, signal, again: () => drawStudy(id, rights) });
   } catch (error) {
-    if (error.name !== "AbortError") { const box = element("div"); showProblem(box, error); fill(place, backLink(), box); }
+    if (error.name !== "AbortError") { const box = element("div"); showProblem(box, error); fill(place, backLink(), box); shown = null; }
   }
-  place.removeAttribute("aria-busy");
+  if (!signal.aborted) place.removeAttribute("aria-busy");
 }
 
 const backLink = () => element("p", {}, element("a", { href: "#" }, "All studies"));
-const card = (id, title, ...content) => element("section", { class: "card", "aria-labelledby": id }, element("h2", { id }, title), content);
 
-function draw(place, study, signal) {
-  byId("page-title").textContent = "";
-  byId("page-title").append(userText(study.name));
-  const again = () => openStudy(study.id), isDraft = study.state === "draft";
-  const trouble = element("div", { "aria-live": "assertive" });
-  const progress = progressSection(study), agreement = agreementSection(study), disagreements = disagreementSection(study), people = participantSection(study, trouble);
-  fill(place, backLink(),
-    element("section", { class: "card", "aria-label": "This study" }, element("dl", { class: "facts-line" },
-      fact("State", stateBadge(study.state)), fact("What people do", KINDS[study.kind]?.[1] ?? study.kind), fact("Made", moment(study.created)), fact("Protocol", element("code", { title: study.protocol_sha256 }, study.protocol_sha256.slice(0, 12)))),
-    actions(study, again, trouble), trouble, element("div", { id: "follow-problem", "aria-live": "polite" })),
-    element("section", { class: "card", "aria-labelledby": "preview-title" }, element("details", { open: isDraft, id: "preview-box" }, element("summary", {}, element("h2", { id: "preview-title" }, "What participants see")), previewOf(study.protocol))),
-    study.state !== "closed" && card("invites-title", "Links", inviteSection(study)),
-    !isDraft && [card("progress-title", "Progress", progress.node), card("agreement-title", "Agreement", agreement.node), card("disagreements-title", "Disagreements", disagreements.node), card("report-title", "Report and files", reportSection(study)), study.kind === "rate-reference" && study.state === "closed" && card("derive-title", "A set with these weights", derivedSetSection(study)), card("people-title", "Participants", people.node)],
-    card("protocol-title", "Protocol", protocolSection(study, again)),
-    element("section", { class: "card to-print", "aria-labelledby": "preregistration-title" }, preregistration(study)));
-  if (!isDraft) follow(study, [progress, agreement, disagreements, people], signal);
+function draw(place, study, context) {
+  fill(byId("page-title"), userText(study.name), " ", stateBadge(study.state));
+  const isDraft = study.state === "draft", parts = [], trouble = element("div", { id: "follow-problem", "aria-live": "polite" });
+  const following = { parts, latest: null };
+  const add = (part) => {
+    parts.push(part);
+    if (following.latest) { part.show?.(following.latest); part.update?.().catch(() => undefined); } // otherwise the first event is still to come
+    return part.node;
+  };
+  const node = tabs("Parts of the study", [
+    { name: "overview", title: "Overview", draw: (panel) => fill(panel, overviewTab(study, context, add)) },
+    { name: "links", title: "Links", draw: (panel) => fill(panel, linksTab(study, context)) },
+    { name: "responses", title: "Responses", draw: (panel) => fill(panel, responsesTab(study, context, add)) },
+    { name: "report", title: "Report", draw: (panel) => fill(panel, reportTab(study)) },
+    { name: "protocol", title: "Protocol", draw: (panel) => fill(panel, protocolTab(study, context)) },
+  ]);
+  fill(place, element("p", { class: "lead" }, element("a", { href: "#" }, "All studies"), " · ", userText(study.protocol.title), " · ", KINDS[study.kind]?.[1] ?? study.kind, !context.mayChange && " · this key looks on, and changes nothing"), trouble, node);
+  if (!isDraft) follow(study, following, trouble, context);
 }
 
-/** Return a protocol as its author would write it: without what is not there. */
-const written = (protocol) => JSON.stringify(Object.fromEntries(Object.entries(protocol).filter(([name, value]) => value !== null && !(name === "bots" && value.length === 0))), null, 2);
-
-const fact = (name, ...content) => element("div", {}, element("dt", {}, name), element("dd", {}, ...content));
-
-// ── acts ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-const ACTS = {
-  pilot: ["Begin the pilot", "Begin the pilot?", ["draft", "paused"], "People whom you invite can take part; what they do stays out of the report.", false],
-  open: ["Open it", "Open this study?", ["draft", "pilot", "paused"], "The protocol is frozen: later changes are amendments, and the report names both.", true],
-  pause: ["Pause it", "Pause this study?", ["pilot", "open"], "Nobody gets a new task; tasks that were begun can be finished.", false],
-  close: ["Close it", "Close this study?", ["pilot", "open", "paused"], "Nothing more is taken. A closed study cannot be opened again.", false],
-};
-
-function actions(study, again, trouble) {
-  const button = ([act, [label, title, states, about, isPrimary]]) => states.includes(study.state) && element("button", { type: "button", class: isPrimary ? "primary" : null, id: `act-${act}`, onclick: () => ask({
-    title, text: [element("p", {}, about)], yes: label, act: async () => { await post(`/v1/studies/${study.id}/${act}`); await again(); },
-  }) }, label);
-  const away = ["draft", "closed"].includes(study.state) && element("button", { type: "button", class: "danger last", id: "remove-study", onclick: () => ask({
-    title: "Remove this study?", text: [element("p", {}, "Everything that people did in it is gone, for everybody. Export it first.")], yes: "Remove it", word: study.name, act: async () => { await remove(`/v1/studies/${study.id}`); location.hash = ""; },
-  }) }, "Remove");
-  const copy = element("button", { type: "button", class: "small", onclick: () => saveText(`${written(study.protocol)}\n`, `${study.name}.json`, "application/json") }, "Keep the protocol as a file");
-  showProblem(trouble, null);
-  return element("div", { class: "row actions-row" }, Object.entries(ACTS).map(button), copy, away);
-}
-
-// ── protocol ──────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-function protocolSection(study, again) {
-  const words = area(written(study.protocol), { rows: 14, spellcheck: "false", class: "mono" }), reason = text({ maxlength: 500 });
-  const problem = element("div", { "aria-live": "assertive" });
-  const change = element("form", { onsubmit: async (event) => {
-    event.preventDefault();
-    showProblem(problem, null);
-    try {
-      const protocol = JSON.parse(words.value);
-      await put(`/v1/studies/${study.id}/protocol`, { protocol, reason: reason.value.trim() });
-      await again();
-    } catch (error) {
-      if (error instanceof SyntaxError) fill(problem, element("div", { class: "notice bad" }, element("p", {}, `This is not JSON: ${error.message}`)));
-      else showProblem(problem, error);
-    }
-  } }, field("protocol-words", "The protocol as JSON", words, null, { isWide: true }), study.state !== "draft" && field("protocol-reason", "Why it is amended", reason, "it is reported, with both hashes"), problem,
-  element("div", { class: "row start-row" }, element("button", { type: "submit", id: "amend" }, study.state === "draft" ? "Keep the changes" : "Amend it")));
-  const amendments = study.amendments ?? [];
-  return [amendments.length > 0 && table(["Protocol", "When", "By", "Why"], amendments.map((row) => [element("code", { title: row.sha256 }, row.sha256.slice(0, 12)), moment(row.at), userText(row.actor), userText(row.reason)])),
-    study.state !== "closed" && element("details", {}, element("summary", {}, study.state === "draft" ? "Change it" : "Amend it"), change)];
+function reportTab(study) {
+  if (study.state === "draft") return card("report-title", "Report", element("p", { class: "empty" }, "There is nothing to report before the pilot begins."));
+  return [card("report-title", "Report and files", reportSection(study)), study.kind === "rate-reference" && study.state === "closed" && card("derive-title", "A set with these weights", derivedSetSection(study))];
 }
 
 // ── while it runs ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 /** Show how the study stands, whenever it changes; what is computed anew waits a moment between two times. */
-async function follow(study, [progress, ...others], signal) {
-  const refresh = refresher(others, signal);
+async function follow(study, following, trouble, { signal, again }) {
+  const { parts } = following, refresh = refresher(parts, signal);
   try {
     for await (const { data: now } of studyEvents(study.id, { signal })) {
       if (signal.aborted) return;
-      if (now.state !== study.state) { openStudy(study.id); return; }
-      progress.update(now);
+      if (now.state !== study.state) { again(); return; }
+      following.latest = now;
+      for (const part of parts) part.show?.(now);
       refresh();
     }
   } catch (error) {
-    showProblem(byId("follow-problem"), error);
+    showProblem(trouble, error);
   }
 }
 
@@ -134,7 +98,7 @@ function refresher(parts, signal) {
     isRunning = true;
     while (isWanted && !signal.aborted && document.visibilityState === "visible") {
       isWanted = false;
-      const ends = await Promise.allSettled(parts.map((part) => part.update()));
+      const ends = await Promise.allSettled(parts.map((part) => part.update?.()));
       isWanted ||= ends.some((end) => end.status === "rejected");
       await wait(BETWEEN_MS, signal);
     }
