@@ -10,6 +10,7 @@ from refaug.service.web.pages.static_files import static_files
 FILES = {name: file.content.decode() for name, file in static_files().files.items()}
 SCRIPTS = {name: text for name, text in FILES.items() if name.endswith(".js")}
 FIRST_PAGE = 100_000  # bytes, with nothing packed
+PARTICIPANTS = 60_000  # bytes of the page of participants, packed as they are sent
 PAGE = 120_000  # bytes of a page with its files, packed as they are sent
 PAGE_OF_THE_API = 150_000  # with the OpenAPI document
 

@@ -416,6 +416,15 @@ def test_answers_are_taken_back_tasks_are_skipped_and_people_withdraw(browsed: B
     device.until("document.querySelector('#start-task')")
     (told,) = records(browsed, study)
     assert (told["state"], told["skip_reason"]) == ("skipped", "too private")
+    for width in (390, 1_280):
+        device.look(width)
+        apart = device.run(
+            "((all) => all.filter((node) => node.id !== 'withdraw').every((node) => { const [one, other] ="
+            " [node, document.querySelector('#withdraw')].map((each) => each.getBoundingClientRect());"
+            " return other.left - one.right > 48 || other.top - one.bottom > 16; }))"
+            "([...document.querySelectorAll('#take-foot button')])"
+        )
+        assert apart, "nobody withdraws by a slip of the finger"
     press_button(device, "#withdraw")
     press_button(device, "#dialog-yes")
     device.until("document.querySelector('h1').innerText === 'You have withdrawn'")
@@ -429,8 +438,14 @@ def test_a_long_chat_can_be_closed_without_scrolling_and_stands_in_the_middle(br
     device.go(study.link)
     agree(device)
     press_button(device, "#start-task")
+    inviting = "['close-chat', 'send'].map((id) => document.getElementById(id).classList.contains('primary'))"
+    device.until("document.querySelector('#close-chat')?.disabled")
+    assert device.run(inviting) == [False, True], "nothing was said yet"
     for turn in range(8):
         say(device, f"a message of some length, number {turn}, so that the conversation needs room", turn + 1)
+    device.until("document.querySelector('#close-chat')?.disabled === false")
+    assert device.run(inviting) == [True, False], "enough was said"
+    assert "Enough to rate it" in device.text(".chat-status")
     for width, height in ((390, 844), (1_440, 900)):
         device.look(width, height)
         device.run("window.scrollTo(0, 200)")
