@@ -12,7 +12,7 @@ import { byId, element, fill } from "./static/dom.js";
 const NOW = Date.now(), HOUR = 3_600_000;
 const ago = (hours) => new Date(NOW - hours * HOUR).toISOString();
 const field = (id, label, attributes) => element("div", { class: "field" }, element("label", { for: id }, label), element("input", { id, ...attributes }));
-const wave = (place, size) => Math.round(size * (1.2 + Math.sin(place / 4) + Math.sin(place / 1.7) / 3));
+const wave = (place, size) => Math.round(size * (1.5 + Math.sin(place / 4) + Math.sin(place / 1.7) / 3));
 const hours = Array.from({ length: 48 }, (_, place) => NOW - (47 - place) * HOUR);
 
 const COMPONENTS = {

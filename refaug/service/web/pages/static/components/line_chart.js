@@ -25,7 +25,7 @@ function path(points, x, y) {
   let isOpen = false, text = "";
   for (const [at, value] of points) {
     if (value === null) { isOpen = false; continue; }
-    text += `${isOpen ? "L" : "M"}${x(at).toFixed(1)} ${y(value).toFixed(1)}${isOpen ? "" : "h0.01"}`; // a lone point shows as a dot
+    text += `${isOpen ? "L" : "M"}${x(at).toFixed(1)} ${y(value).toFixed(1)}`;
     isOpen = true;
   }
   return text;
@@ -51,7 +51,8 @@ export function lineFigure({ title, note = null, series, format = count, limit =
   const draw = (width) => {
     const right = width - RIGHT, bottom = height - BELOW;
     const picture = drawing("svg", { viewBox: `0 0 ${width} ${height}`, width, height, class: "plot" });
-    const low = Math.min(...values, fromZero ? 0 : Infinity, limit ?? Infinity), high = Math.max(...values, limit ?? -Infinity);
+    const high = Math.max(...values, limit ?? -Infinity), lowest = Math.min(...values, fromZero ? 0 : Infinity, limit ?? Infinity);
+    const low = lowest === high && !fromZero ? lowest - (Math.abs(lowest) * 0.1 || 1) : lowest; // a line that never moves
     const marks = ticks(low, high > low ? high : low + (Math.abs(low) || 1), 3), step = marks.length > 1 ? marks[1] - marks[0] : high - low || 1;
     const top = Math.max(high, marks.at(-1) < high ? marks.at(-1) + step : marks.at(-1)), base = Math.min(low, marks[0]);
     const from = times[0], to = times.at(-1) > from ? times.at(-1) : from + HOUR;
@@ -60,10 +61,16 @@ export function lineFigure({ title, note = null, series, format = count, limit =
       picture.append(drawing("line", { x1: LEFT, x2: right, y1: y(value), y2: y(value), class: "rule" }), drawing("text", { x: LEFT - 6, y: y(value) + 4, "text-anchor": "end" }, format(value)));
     }
     const along = timeTicks(from, to, Math.max(2, (right - LEFT) / 60));
-    for (const at of along.values) picture.append(drawing("text", { x: x(at), y: height - 4, "text-anchor": x(at) > right - 24 ? "end" : x(at) < LEFT + 24 ? "start" : "middle" }, along.text(at)));
+    for (const at of along.values) picture.append(drawing("text", { x: x(at), y: height - 4, "text-anchor": x(at) > right - 14 ? "end" : "middle" }, along.text(at)));
     picture.append(drawing("line", { x1: LEFT, x2: right, y1: bottom, y2: bottom, class: "axis" }));
     if (limit !== null) picture.append(drawing("line", { x1: LEFT, x2: right, y1: y(limit), y2: y(limit), class: "limit" }));
-    lines.forEach((line, place) => picture.append(drawing("path", { class: `line series-${(place % SERIES) + 1}`, d: path(line.points, x, y) })));
+    lines.forEach((line, place) => {
+      const colour = `series-${(place % SERIES) + 1}`, isThere = (at) => (line.points[at]?.[1] ?? null) !== null;
+      picture.append(drawing("path", { class: `line ${colour}`, d: path(line.points, x, y) }));
+      line.points.forEach(([at, value], index) => { // a point without neighbours is no line
+        if (value !== null && !isThere(index - 1) && !isThere(index + 1)) picture.append(drawing("circle", { cx: x(at), cy: y(value), r: 2.5, class: colour }));
+      });
+    });
     const cursor = drawing("line", { y1: TOP, y2: bottom, class: "cursor", visibility: "hidden" });
     const dots = lines.map((_, place) => drawing("circle", { r: 4, class: `series-${(place % SERIES) + 1}`, visibility: "hidden" }));
     picture.append(cursor, ...dots);
