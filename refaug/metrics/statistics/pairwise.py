@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import sqrt
 from typing import Final
 
@@ -24,6 +24,10 @@ class ShareEstimate:
     high: float | None
     n: float
 
+    def among(self, people: int) -> ShareEstimate:
+        """Return the share without its interval where too few people gave the votes."""
+        return self if people >= FEWEST_UNITS else replace(self, low=None, high=None)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairOutcome:
@@ -41,6 +45,13 @@ class PairOutcome:
     halved: ShareEstimate
     p_dropped: float | None
     p_halved: float | None
+
+    def among(self, people: int) -> PairOutcome:
+        """Return the outcome without its intervals and tests where too few people gave the votes."""
+        if people >= FEWEST_UNITS:
+            return self
+        decided, halved = self.decided.among(people), self.halved.among(people)
+        return replace(self, decided=decided, halved=halved, p_dropped=None, p_halved=None)
 
 
 def wilson(successes: float, n: float, level: float = 0.95) -> ShareEstimate:

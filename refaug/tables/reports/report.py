@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from refaug.tables.reports.table import Table
 
 if TYPE_CHECKING:
+    from refaug.tables.reports.forest import ForestPlot
     from refaug.tables.reports.plotting import Plot
 
 
@@ -47,6 +48,7 @@ class Section:
     link: str = ""  # the title in the list of contents, where that is another
     text: Sequence[str] = ()
     plots: Sequence[Plot] = ()
+    forests: Sequence[ForestPlot] = ()
     tables: Sequence[Table] = ()
     parts: Sequence[Part] = ()
 

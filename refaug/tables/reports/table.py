@@ -15,6 +15,7 @@ from typing import Any, Final, Self
 
 from refaug.core.text.normalisation import make_printable
 
+_FIGURES: Final = re.compile(r"(?:[-+−–.,:;·%<>()\[\]\s\d]|e[-+]|nan|to|of)*")
 _BAR: Final = re.compile(r"(?<!\\)\|")  # that is not escaped yet
 
 
@@ -34,6 +35,15 @@ class Table:
     def of_json(cls, stored: Mapping[str, Any]) -> Self:
         """Return the table that `as_json` wrote."""
         return cls(**{**stored, "apart": frozenset(stored["apart"])})
+
+    @property
+    def number_columns(self) -> frozenset[int]:
+        """The places of columns whose cells are all figures, intervals or dashes."""
+        return frozenset(
+            place
+            for place in range(1, len(self.columns))
+            if self.rows and all(_FIGURES.fullmatch(str(row[place])) for row in self.rows)
+        )
 
     def as_json(self) -> dict[str, object]:
         """Return the table as JSON."""

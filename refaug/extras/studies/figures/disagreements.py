@@ -38,7 +38,7 @@ from refaug.metrics.statistics.pairwise import (
     pair_outcome,
     wilson,
 )
-from refaug.metrics.statistics.resampling import FEWEST_UNITS, Floats, holm
+from refaug.metrics.statistics.resampling import Floats, holm
 
 # ── How far participants agree: over things that several of them judged, or else over bots ────────────────────────────
 #
@@ -403,10 +403,11 @@ def pair_figures(
         for row, length in zip(rows, lengths, strict=True)
     ]
     decided = [row.outcome for row in rows if row.outcome]
+    deciders = len({row.participant for row in rows if row.outcome})
     has_lengths = all(length is not None for length in lengths) and any(lengths)
     return PairFigures(
         pairs=_pairs(rows, level),
-        is_left=wilson(decided.count(1), len(decided), level),
+        is_left=wilson(decided.count(1), len(decided), level).among(deciders),
         strengths=bradley_terry(votes, draws=draws, seed=seed, level=level),
         davidson=bradley_terry(votes, ties="davidson", draws=draws, seed=seed, level=level)
         if len(decided) < len(rows)
@@ -428,20 +429,13 @@ def _pairs(rows: Sequence[ChoiceRow], level: float) -> tuple[PairFigure, ...]:
         people[first, second].add(row.participant)
     outcomes = dict[tuple[str, str], PairOutcome]()
     for pair, each in sorted(counts.items()):
-        counted = pair_outcome(each[1], each[-1], each[0], level)
-        outcomes[pair] = counted if len(people[pair]) >= FEWEST_UNITS else _shares_alone(counted)
+        outcomes[pair] = pair_outcome(each[1], each[-1], each[0], level).among(len(people[pair]))
     dropped = holm([counted.p_dropped for counted in outcomes.values()])
     halved = holm([counted.p_halved for counted in outcomes.values()])
     return tuple(
         PairFigure(first=first, second=second, outcome=counted, dropped_holm=p_dropped, halved_holm=p_halved)
         for ((first, second), counted), p_dropped, p_halved in zip(outcomes.items(), dropped, halved, strict=True)
     )
-
-
-def _shares_alone(outcome: PairOutcome) -> PairOutcome:
-    """Return an outcome without its intervals and tests."""
-    decided, halved = (replace(share, low=None, high=None) for share in (outcome.decided, outcome.halved))
-    return replace(outcome, decided=decided, halved=halved, p_dropped=None, p_halved=None)
 
 
 def length_difference(task: StudyTask) -> float | None:

@@ -6,6 +6,7 @@ A hybrid metric that was fitted before scores whole dialogues.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
@@ -169,7 +170,7 @@ def _choices(
     level: float,
 ) -> list[dict[str, object]]:
     """Return in how many decided choices the metric gives the chosen side the higher score."""
-    agreed = dict[tuple[str, str], list[bool]]()
+    agreed, people = dict[tuple[str, str], list[bool]](), defaultdict[tuple[str, str], set[str]](set)
     for row in choice_rows(main_tasks(tasks), questions):
         for metric, scores in means.items():
             score_left, score_right = (
@@ -177,6 +178,7 @@ def _choices(
             )
             if row.outcome and score_left is not None and score_right is not None and score_left != score_right:
                 agreed.setdefault((metric, row.question), []).append((score_left > score_right) == (row.outcome > 0))
+                people[metric, row.question].add(row.participant)
     return [
         {
             "metric": metric,
@@ -186,5 +188,5 @@ def _choices(
             "share": {"value": share.value, "low": share.low, "high": share.high},
         }
         for (metric, question), votes in sorted(agreed.items())
-        for share in [wilson(sum(votes), len(votes), level)]
+        for share in [wilson(sum(votes), len(votes), level).among(len(people[metric, question]))]
     ]

@@ -1,14 +1,16 @@
 """Every figure of a study, as JSON: with and without exclusions, and without replies that name their bot.
 
-    study_report(tasks, protocol) → {"study_report": 1, "study", "kind", "protocols", "settings", "counts",
-        "exclusions", "checks", "decisions": …, "analyses": {"kept": …, "all": …, "unnamed": …}, "metrics": null}
+    study_report(tasks, protocol) → {"study_report": 1, "study", "kind", "protocols", "settings", "questions", "counts",
+        "steps", "minutes", "exclusions", "checks", "decisions", "people_needed",
+        "analyses": {"kept": …, "all": …, "unnamed": …}, "metrics": null}
 
-Numbers of reversed questions are turned, so that higher is better throughout. Pilot data count only when asked for.
+A figure without an interval says `why`: `few` people, or the `same` in all draws. Numbers of reversed questions are
+turned, so that higher is better throughout. Pilot data count only when asked for.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -21,6 +23,7 @@ from numpy.typing import NDArray
 from refaug.core.errors import BadInput, Usage
 from refaug.core.version import VERSION
 from refaug.extras.studies.exclusions import Exclusions, exclusions, repeat_differences
+from refaug.extras.studies.figures.course import minutes_a_participant, minutes_a_task, task_steps
 from refaug.extras.studies.figures.disagreements import (
     PairFigures,
     agreement_cost,
@@ -31,7 +34,7 @@ from refaug.extras.studies.figures.disagreements import (
     pair_figures,
     rating_agreement,
 )
-from refaug.extras.studies.figures.means import mean_rows, rating_means, standardised
+from refaug.extras.studies.figures.means import BotMeans, mean_rows, rating_means, standardised
 from refaug.extras.studies.figures.mixed_model import mixed_model, model_cost
 from refaug.extras.studies.questions import (
     ATTENTION,
@@ -46,7 +49,7 @@ from refaug.extras.studies.questions import (
 )
 from refaug.extras.studies.records import StudyTask, TaskSideName, TaskState, TurnRole, task_order
 from refaug.metrics.statistics.pairwise import BradleyTerry, wilson
-from refaug.metrics.statistics.resampling import Floats
+from refaug.metrics.statistics.resampling import FEWEST_UNITS, Floats
 
 # ── What a property of bots does to their ratings, tested by permuting ratings within participants ────────────────────
 #
@@ -63,7 +66,7 @@ _SAME: Final = 1e-10
 class FactorTest:
     """The means of the levels of a factor, less those of their participants, and the p that they are alike.
 
-    p is None where no participant rated two levels, so that nothing can be exchanged.
+    p is None where too few participants rated two levels: of the others nothing can be exchanged.
     """
 
     factor: str
@@ -114,7 +117,8 @@ def _factor_test(
     numbers = np.array([row.number for row in used])
     centred = numbers - (np.bincount(person, numbers) / np.bincount(person))[person]
     crossed = {int(each) for each in np.unique(person) if len(np.unique(level[person == each])) > 1}
-    p = _permuted_p(centred, level, person, len(names), draws, seed) if crossed else None
+    is_enough = len(crossed) >= FEWEST_UNITS
+    p = _permuted_p(centred, level, person, len(names), draws, seed) if is_enough else None
     means = np.bincount(level, centred) / np.bincount(level)
     return FactorTest(
         factor=factor,
@@ -149,6 +153,7 @@ def _permuted_p(
 FORMAT: Final = 1
 Z_LEAST: Final = (3, 10)  # ratings of a participant from which on they are standardised
 MEAN_OF_ALL: Final = "(mean of all)"  # of the numbers of one task
+FEW_PEOPLE: Final = 10  # participants below which a report says that they are too few to conclude from
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -224,10 +229,14 @@ def study_report(
         "kind": used[0].kind.value,
         "protocols": dict(Counter(task.protocol_sha256 for task in used)),
         "settings": asdict(settings),
+        "questions": _questions_json(questions, protocol),
         "counts": _counts(listed, used),
+        "steps": [asdict(step) for step in task_steps(used)],
+        "minutes": _minutes(used),
         "exclusions": _exclusions_json(left_out, rules, has_protocol=protocol is not None),
         "checks": _checks(used, questions),
         "decisions": decisions,
+        "people_needed": {"interval": FEWEST_UNITS, "conclusion": FEW_PEOPLE},
         "analyses": analyses,
         "metrics": None,
     }
@@ -258,6 +267,28 @@ def _counts(listed: Sequence[StudyTask], used: Sequence[StudyTask]) -> dict[str,
         ),
         "seconds_a_task": fmean(seconds) if seconds else None,
     }
+
+
+def _questions_json(
+    questions: Sequence[AskedQuestion], protocol: Mapping[str, Any] | None
+) -> dict[str, dict[str, object]]:
+    """Return the scales of questions, and their texts where the protocol is known."""
+    asked_questions = ((protocol or {}).get("form") or {}).get("questions", [])
+    texts = {entry.get("id"): entry.get("text") for entry in asked_questions}
+    return {
+        question.id: {
+            "text": texts.get(question.id),
+            "least": question.least,
+            "most": question.most,
+            "reversed": question.is_reversed,
+        }
+        for question in questions
+    }
+
+
+def _minutes(used: Sequence[StudyTask]) -> dict[str, object]:
+    spreads = {"a_task": minutes_a_task(used), "a_participant": minutes_a_participant(used)}
+    return {name: None if spread is None else asdict(spread) for name, spread in spreads.items()}
 
 
 def _exclusions_json(left_out: Exclusions, rules: Mapping[str, Any], *, has_protocol: bool) -> dict[str, object]:
@@ -362,22 +393,39 @@ def _ratings_json(
         of_z = means(scaled) if scaled else None
         z[str(least)] = {
             "ratings": len(scaled),
-            "means": [asdict(figure) for figure in of_z.means] if of_z is not None else [],
+            "means": _means_json(of_z) if of_z is not None else [],
         }
+    people = {figure.bot: figure.participants for figure in figures.means}
     return {
-        "means": [asdict(figure) for figure in figures.means],
-        "differences": [asdict(difference) for difference in figures.differences],
+        "means": _means_json(figures),
+        "differences": [
+            {**asdict(gap), "why": _why(gap.low, min(people[gap.first], people[gap.second]))}
+            for gap in figures.differences
+        ],
         "model": asdict(mixed_model(rows, level=settings.level, openings=openings)),
         "z": z,
         "factors": [asdict(test) for test in factor_tests(rows, factors, draws=settings.draws, seed=settings.seed)],
     }
 
 
+def _means_json(figures: BotMeans) -> list[dict[str, object]]:
+    return [{**asdict(figure), "why": _why(figure.low, figure.participants)} for figure in figures.means]
+
+
+def _why(bound: float | None, people: int) -> str | None:
+    """Return why a figure has no interval: too few people, or the same in all draws; None where it has one."""
+    if bound is not None:
+        return None
+    return "few" if people < FEWEST_UNITS else "same"
+
+
 def _choices_json(rows: Sequence[ChoiceRow], settings: StudyAnalysis) -> dict[str, object]:
     figures = pair_figures(rows, draws=settings.draws, seed=settings.seed, level=settings.level, ties=settings.ties)
     assert figures is not None  # a question without rows is not listed
     return {
-        "pairs": [asdict(pair) for pair in figures.pairs],
+        "pairs": [
+            {**asdict(pair), "why": "few" if pair.outcome.halved.low is None else None} for pair in figures.pairs
+        ],
         "is_left": asdict(figures.is_left),
         "bradley_terry": _strengths_json(figures),
     }
@@ -389,12 +437,19 @@ def _strengths_json(figures: PairFigures) -> dict[str, object]:
         "davidson": figures.davidson,
         "length": figures.with_length,
     }
-    return {name: None if fit is None else asdict(fit) for name, fit in fits.items()}
+    return {name: None if fit is None else _fit_json(fit) for name, fit in fits.items()}
+
+
+def _fit_json(fit: BradleyTerry) -> dict[str, object]:
+    """Return a fit with the reasons of missing intervals; ranks lack where too few people judged a bot."""
+    bots = [{**asdict(bot), "why": _why(bot.low, 0 if bot.rank_low is None else FEWEST_UNITS)} for bot in fit.bots]
+    return {**asdict(fit), "bots": bots}
 
 
 def _votes(counted: Sequence[StudyTask], level: float) -> dict[str, object]:
     """Return the votes on single replies by bot, and the share of good ones."""
     ups, downs, replies = Counter[str](), Counter[str](), Counter[str]()
+    voters = defaultdict[str, set[str]](set)
     for task in counted:
         for side in task.sides:
             bot = task.bot_of(side.side)
@@ -404,6 +459,8 @@ def _votes(counted: Sequence[StudyTask], level: float) -> dict[str, object]:
                 replies[bot.bot] += 1
                 ups[bot.bot] += turn.vote == 1
                 downs[bot.bot] += turn.vote == -1
+                if turn.vote:
+                    voters[bot.bot].add(task.participant)
     if not (ups.total() or downs.total()):
         return {}
     return {
@@ -411,7 +468,8 @@ def _votes(counted: Sequence[StudyTask], level: float) -> dict[str, object]:
             "replies": replies[bot],
             "up": ups[bot],
             "down": downs[bot],
-            "share_up": asdict(wilson(ups[bot], ups[bot] + downs[bot], level)),
+            "participants": len(voters[bot]),
+            "share_up": asdict(wilson(ups[bot], ups[bot] + downs[bot], level).among(len(voters[bot]))),
         }
         for bot in sorted(replies)
     }

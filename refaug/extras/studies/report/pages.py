@@ -14,6 +14,19 @@ from refaug.core.files import make_folder
 from refaug.core.text.normalisation import make_printable
 from refaug.extras.studies.exclusions import BY_HAND
 from refaug.extras.studies.report.numbers import FORMAT
+from refaug.extras.studies.report.results import people_text, rank_range, result_sections
+from refaug.extras.studies.report.wording import (
+    NONE,
+    count_text,
+    missing_intervals,
+    number_text,
+    p_text,
+    question_title,
+    range_text,
+    rule_text,
+    without_empty_columns,
+)
+from refaug.metrics.statistics.resampling import FEWEST_UNITS
 from refaug.tables.reports.html_page import report_page, write_file
 from refaug.tables.reports.report import Report, Section
 from refaug.tables.reports.table import Table
@@ -21,10 +34,10 @@ from refaug.tables.reports.table import Table
 # ── The tables of a study report with their sentences, from its JSON alone; page and Markdown show the same ───────────
 
 ANALYSES: Final = {
-    "kept": "Without the participants who are left out",
-    "all": "With all participants",
-    "unnamed": "Without replies that name their bot",
-    "decided": "With what was decided where participants disagreed",
+    "kept": "without the participants who are left out",
+    "all": "with all participants",
+    "unnamed": "without replies that name their bot",
+    "decided": "with what was decided where participants disagreed",
 }
 _FITS: Final = {
     "half": "Bradley–Terry, a tie as half a win for each",
@@ -33,42 +46,53 @@ _FITS: Final = {
 }
 REASONS: Final = "Who is left out, and why"
 _MOST_PARTICIPANTS: Final = 500  # in a table of reasons
+_MOST_STEPS: Final = 50
 
 Json = Mapping[str, Any]
 
 
 def study_sections(report: Json) -> list[Section]:
     """Return all sections in order."""
-    sections = [_people(report)]
+    sections = [*result_sections(report), _people(report)]
     if report["metrics"] is not None:
         sections.append(_metrics(report["metrics"]))
     sections += [
         Section(
             anchor=name,
-            title=ANALYSES[name],
-            text=[f"{analysis['participants']:,} participants, {analysis['tasks']:,} tasks without checks."],
+            title=f"In detail: {ANALYSES[name]}",
+            text=[people_text(analysis)],
             tables=list(_analysis_tables(analysis)),
         )
-        for name, analysis in report["analyses"].items()
+        for name, analysis in _detailed(report).items()
     ]
     return [*sections, _settings(report)]
+
+
+def _detailed(report: Json) -> dict[str, Json]:
+    """Return the analyses that have figures; where nobody is left out, all participants are those who are kept."""
+    analyses: dict[str, Json] = dict(report["analyses"])
+    if not report["exclusions"]["excluded"]:
+        del analyses["kept"]
+    return {name: analysis for name, analysis in analyses.items() if analysis["ratings"] or analysis["choices"]}
 
 
 def study_summary(report: Json) -> str:
     """Return what the study is, in a sentence or two."""
     counts, left_out = report["counts"], report["exclusions"]
     done, by_hand = counts["tasks"]["done"], left_out["by_rule"].get(BY_HAND, 0)
-    how = f", {by_hand:,} of them by hand" if by_hand else " by the rules of the protocol"
+    how = " by the rules of the protocol" if left_out["excluded"] else ""
+    if by_hand:
+        how = f", {by_hand:,} of them by hand"
     rules = "" if left_out["has_protocol"] else " Without the protocol, no rule was applied and no question turned."
     return (
-        f"Study {report['study']}, of kind {report['kind']}: {counts['participants']:,} participants, {done:,} "
-        f"finished tasks, {left_out['excluded']:,} participants left out{how}.{rules}"
+        f"Study {report['study']}, of kind {report['kind']}: {count_text(counts['participants'], 'participant')}, "
+        f"{count_text(done, 'finished task')}, {count_text(left_out['excluded'], 'participant')} left out{how}.{rules}"
     )
 
 
 def study_warnings(report: Json) -> list[str]:
     """Return what changes the meaning of the figures."""
-    warnings = []
+    warnings = _few_people(report)
     if len(report["protocols"]) > 1:
         warnings.append(f"The protocol was amended: tasks were done under {len(report['protocols'])} versions of it.")
     if report["settings"]["with_pilot"]:
@@ -86,6 +110,19 @@ def study_warnings(report: Json) -> list[str]:
     return warnings
 
 
+def _few_people(report: Json) -> list[str]:
+    """Return the warnings about who is counted; reports that were made before do not say how many are enough."""
+    people, needed = report["analyses"]["kept"]["participants"], report.get("people_needed")
+    if not people:
+        return ["Everybody is left out: the figures are those of everybody."]
+    if needed is None or people >= needed["conclusion"]:
+        return []
+    return [
+        f"Too few: {count_text(people, 'participant')} counted. Below {needed['conclusion']} the figures show a "
+        f"direction at best, and below {needed['interval']} there are no intervals and no p."
+    ]
+
+
 # ── People ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -100,6 +137,43 @@ def _decisions(decisions: Json | None) -> list[tuple[str, str]]:
     ]
 
 
+def _checks(checks: Json) -> Iterator[tuple[str, str]]:
+    """Yield the rows about the checks that the study has."""
+    if checks["attention"]["asked"]:
+        yield "attention checks passed", f"{checks['attention']['passed']:,} of {checks['attention']['asked']:,}"
+    for question, mean in checks["degraded"].items():
+        yield f"mean of the degraded bot, {question}", number_text(mean)
+    if checks["repeats"]["mean_difference"] is not None:
+        yield "mean difference of repeated answers", number_text(checks["repeats"]["mean_difference"])
+
+
+def _minutes(minutes: Json) -> list[tuple[str, str]]:
+    """Return the rows about time: median and quartiles."""
+    names = {"a_task": "minutes a task: median (quartiles)", "a_participant": "minutes a participant, all tasks"}
+    return [
+        (names[of], f"{spread['median']:.1f} ({spread['lower']:.1f} to {spread['upper']:.1f})")
+        for of, spread in minutes.items()
+        if spread is not None
+    ]
+
+
+def _steps(steps: Sequence[Json]) -> list[Table]:
+    """Return the table that shows where participants stopped."""
+    if not steps:
+        return []
+    columns = ("begun", "done", "skipped", "expired")
+    rows = [(f"task {step['task']:,}", *(f"{step[name]:,}" for name in columns)) for step in steps[:_MOST_STEPS]]
+    more = len(steps) - _MOST_STEPS
+    return [
+        Table(
+            title="How far participants came",
+            columns=("step", "participants who began", "finished", "skipped", "left without a word"),
+            rows=rows,
+            notes=[f"{more:,} more steps are in the JSON."] if more > 0 else [],
+        )
+    ]
+
+
 def _people(report: Json) -> Section:
     counts, left_out, checks = report["counts"], report["exclusions"], report["checks"]
     facts = [
@@ -108,24 +182,28 @@ def _people(report: Json) -> Section:
         ("tasks of the pilot, not counted", f"{counts['pilot_left_out']:,}"),
         ("tasks in which a reply names its bot", f"{counts['names_bot']:,}"),
         *_decisions(report.get("decisions")),
-        ("seconds a task, on average", _number(counts["seconds_a_task"])),
-        ("attention checks passed", f"{checks['attention']['passed']:,} of {checks['attention']['asked']:,}"),
-        *((f"mean of the degraded bot, {question}", _number(mean)) for question, mean in checks["degraded"].items()),
-        ("mean difference of repeated answers", _number(checks["repeats"]["mean_difference"])),
+        *_minutes(report.get("minutes") or {}),
+        *_checks(checks),
+        *(
+            (f"mean of the degraded bot, {question}", number_text(mean))
+            for question, mean in checks["degraded"].items()
+        ),
+        ("mean difference of repeated answers", number_text(checks["repeats"]["mean_difference"])),
         *((f"skipped: {reason or 'no reason'}", f"{number:,}") for reason, number in counts["skip_reasons"].items()),
     ]
     rules = [
-        (rule, _shown(left_out["rules"].get(rule, "–")), f"{left_out['judged'][rule]:,}", f"{number:,}")
+        (rule_text(rule, left_out["rules"].get(rule)), f"{left_out['judged'][rule]:,}", f"{number:,}")
         for rule, number in left_out["by_rule"].items()
     ]
     reasons = [
-        (participant, reason["rule"], reason["detail"])
+        (participant, rule_text(reason["rule"], left_out["rules"].get(reason["rule"])), reason["detail"])
         for participant, broken in left_out["reasons"].items()
         for reason in broken
     ]
     tables = [
         Table(title="Counts", columns=("what", "number"), rows=facts),
-        Table(title="Rules of exclusion", columns=("rule", "setting", "participants judged", "left out"), rows=rules),
+        *_steps(report.get("steps") or []),
+        Table(title="Rules of exclusion", columns=("who", "participants judged", "left out"), rows=rules),
     ]
     if reasons:
         more = len(reasons) - _MOST_PARTICIPANTS
@@ -147,6 +225,10 @@ def _people(report: Json) -> Section:
 
 
 def _analysis_tables(analysis: Json) -> Iterator[Table]:
+    yield from map(without_empty_columns, _all_tables(analysis))
+
+
+def _all_tables(analysis: Json) -> Iterator[Table]:
     for question, ratings in analysis["ratings"].items():
         yield from _rating_tables(question, ratings)
     for question, choices in analysis["choices"].items():
@@ -156,67 +238,79 @@ def _analysis_tables(analysis: Json) -> Iterator[Table]:
     if analysis["votes"]:
         yield Table(
             title="Votes on replies",
-            columns=("bot", "replies", "up", "down", "share up", "interval (Wilson)"),
+            columns=("bot", "people", "replies", "up", "down", "share up", "interval (Wilson)"),
             rows=[
                 (
                     bot,
+                    f"{votes['participants']:,}" if "participants" in votes else NONE,
                     f"{votes['replies']:,}",
                     f"{votes['up']:,}",
                     f"{votes['down']:,}",
-                    _number(votes["share_up"]["value"]),
-                    _range(votes["share_up"]["low"], votes["share_up"]["high"]),
+                    number_text(votes["share_up"]["value"]),
+                    range_text(votes["share_up"]["low"], votes["share_up"]["high"]),
                 )
                 for bot, votes in analysis["votes"].items()
             ],
+            notes=missing_intervals(
+                {"why": "few"} for votes in analysis["votes"].values() if votes["share_up"]["low"] is None
+            ),
         )
 
 
 def _rating_tables(question: str, ratings: Json) -> Iterator[Table]:
     yield Table(
-        title=f"{question}: means",
+        title=f"{question_title(question)}: means",
         columns=("bot", "n", "participants", "mean", "SD", "interval, participants drawn", "interval, t"),
         rows=[_mean_row(figure) for figure in ratings["means"]],
-        notes=["The t interval takes single ratings for independent; it is there to be compared with published ones."],
+        notes=[
+            *missing_intervals(ratings["means"]),
+            "The t interval takes single ratings for independent; it is there to be compared with published ones.",
+        ],
     )
     if ratings["differences"]:
         yield Table(
-            title=f"{question}: differences of bots",
+            title=f"{question_title(question)}: differences of bots",
             columns=("first", "second", "difference", "interval", "p", "p (Holm)"),
             rows=[
                 (
                     entry["first"],
                     entry["second"],
                     f"{entry['difference']:+.3f}",
-                    _range(entry["low"], entry["high"]),
-                    _p(entry["p"]),
-                    _p(entry["p_holm"]),
+                    range_text(entry["low"], entry["high"]),
+                    p_text(entry["p"]),
+                    p_text(entry["p_holm"]),
                 )
                 for entry in ratings["differences"]
             ],
+            notes=missing_intervals(ratings["differences"]),
         )
     if model := ratings.get("model"):  # reports that were made before have none
         yield _model_table(question, model)
     for least, z in ratings["z"].items():
         if z["means"]:
             yield Table(
-                title=f"{question}: in deviations of the participant, of those with {least} ratings or more",
+                title=f"{question_title(question)}: in deviations of the participant, of those with {least} ratings",
                 columns=("bot", "n", "participants", "mean", "SD", "interval, participants drawn", "interval, t"),
                 rows=[_mean_row(figure) for figure in z["means"]],
+                notes=missing_intervals(z["means"]),
             )
     if ratings["factors"]:
         yield Table(
-            title=f"{question}: factors, ratings exchanged within participants",
-            columns=("factor", "levels, less the participant's mean", "ratings", "participants", "p"),
+            title=f"{question_title(question)}: factors, ratings exchanged within participants",
+            columns=("factor", "ratings", "participants who rated two", "p", "levels, less the participant's mean"),
             rows=[
                 (
                     test["factor"],
-                    ", ".join(f"{level} {mean:+.3f}" for level, mean in test["levels"].items()),
                     f"{test['n']:,}",
                     f"{test['participants']:,}",
-                    _p(test["p"]),
+                    p_text(test["p"]),
+                    ", ".join(f"{level} {mean:+.3f}" for level, mean in test["levels"].items()),
                 )
                 for test in ratings["factors"]
             ],
+            notes=[f"A p needs {FEWEST_UNITS} participants who rated two levels."]
+            if any(test["p"] is None for test in ratings["factors"])
+            else [],
         )
 
 
@@ -231,17 +325,17 @@ def _model_table(question: str, model: Json) -> Table:
         "degrees of freedom. The numbers of the scale count as equally spaced.",
     ]
     return Table(
-        title=f"{question}: model",
+        title=f"{question_title(question)}: model",
         columns=("bots", "estimate", "SE", "df", "interval", "p", "p (Holm)"),
         rows=[
             (
                 name,
-                _number(estimate),
-                _number(row["se"]),
+                number_text(estimate),
+                number_text(row["se"]),
                 f"{row['df']:.1f}",
-                _range(row["low"], row["high"]),
-                _p(row.get("p")),
-                _p(row.get("p_holm")),
+                range_text(row["low"], row["high"]),
+                p_text(row.get("p")),
+                p_text(row.get("p_holm")),
             )
             for name, estimate, row in [*means, *gaps]
         ],
@@ -254,56 +348,55 @@ def _mean_row(figure: Json) -> tuple[str, ...]:
         figure["bot"],
         f"{figure['n']:,}",
         f"{figure['participants']:,}",
-        _number(figure["mean"]),
-        _number(figure["sd"]),
-        _range(figure["low"], figure["high"]),
-        _range(figure["t_low"], figure["t_high"]),
+        number_text(figure["mean"]),
+        number_text(figure["sd"]),
+        range_text(figure["low"], figure["high"]),
+        range_text(figure["t_low"], figure["t_high"]),
     )
 
 
 def _choice_tables(question: str, choices: Json) -> Iterator[Table]:
-    yield Table(
-        title=f"{question}: pairs",
-        columns=("first", "second", "wins", "losses", "ties", "share without ties", "Wilson", "p", "p (Holm)",
-                 "share, ties halved", "Wilson, halved", "p, halved", "p (Holm), halved"),
-        rows=[_pair_row(pair) for pair in choices["pairs"]],
-        notes=[
-            f"The left side was chosen in {_number(choices['is_left']['value'])} of the choices "
-            f"{_range(choices['is_left']['low'], choices['is_left']['high'])}.",
-            "Sign tests take choices for independent; the intervals of strengths below are over participants.",
-        ],
-    )  # fmt: skip
+    side = choices["is_left"]
+    interval = f" {range_text(side['low'], side['high'])}" if side["low"] is not None else ""
+    left = f"The left side was chosen in {number_text(side['value'])} of the choices{interval}."
+    independent = "Sign tests take choices for independent; the intervals of strengths below are over participants."
+    for share, test, title in (("decided", "dropped", "without ties"), ("halved", "halved", "ties halved")):
+        yield Table(
+            title=f"{question_title(question)}: pairs, {title}",
+            columns=("first", "second", "wins", "losses", "ties", "share", "interval (Wilson)", "p", "p (Holm)"),
+            rows=[_pair_row(pair, share, test) for pair in choices["pairs"]],
+            notes=[*missing_intervals(choices["pairs"]), left, independent],
+        )
     for name, fit in choices["bradley_terry"].items():
         if fit is not None:
-            yield _strength_table(question, _FITS[name], fit)
+            yield _strength_table(question_title(question), _FITS[name], fit)
 
 
-def _pair_row(pair: Json) -> tuple[str, ...]:
+def _pair_row(pair: Json, share: str, test: str) -> tuple[str, ...]:
     outcome = pair["outcome"]
     return (
         pair["first"],
         pair["second"],
         *(f"{outcome[name]:,}" for name in ("wins", "losses", "ties")),
-        *(text for share, p in (("decided", "dropped"), ("halved", "halved")) for text in (
-            _number(outcome[share]["value"]),
-            _range(outcome[share]["low"], outcome[share]["high"]),
-            _p(outcome[f"p_{p}"]),
-            _p(pair[f"{p}_holm"]),
-        )),
-    )  # fmt: skip
+        number_text(outcome[share]["value"]),
+        range_text(outcome[share]["low"], outcome[share]["high"]),
+        p_text(outcome[f"p_{test}"]),
+        p_text(pair[f"{test}_holm"]),
+    )
 
 
 def _strength_table(question: str, name: str, fit: Json) -> Table:
-    notes = [
-        f"{fit['votes']:,} choices of {fit['participants']:,} participants; {fit['draws']:,} draws of participants."
-    ]
+    people = f"{count_text(fit['votes'], 'choice')} of {count_text(fit['participants'], 'participant')}"
+    draws = f"; {fit['draws']:,} draws of participants" if fit["draws"] else ""
+    notes = [f"{people}{draws}.", *missing_intervals(fit["bots"])]
     if fit["ridged_draws"]:
         notes.append(
             f"{fit['ridged_draws']:,} draws have no chain of wins between all bots; these have a ridge of .01."
         )
     for label, term in (("Davidson's ν", fit["tie"]), ("the coefficient of length", fit["covariate"])):
         if term is not None:
-            notes.append(f"{label}: {_number(term['value'])} {_range(term['low'], term['high'])}.")
+            interval = f" {range_text(term['low'], term['high'])}" if term["low"] is not None else ""
+            notes.append(f"{label}: {number_text(term['value'])}{interval}.")
     return Table(
         title=f"{question}: {name}",
         columns=("bot", "strength", "interval", "rank", "rank interval"),
@@ -311,9 +404,9 @@ def _strength_table(question: str, name: str, fit: Json) -> Table:
             (
                 bot["bot"],
                 f"{bot['strength']:+.3f}",
-                _range(bot["low"], bot["high"]),
+                range_text(bot["low"], bot["high"]),
                 str(bot["rank"]),
-                "–" if bot["rank_low"] is None else f"{bot['rank_low']} to {bot['rank_high']}",
+                rank_range(bot),
             )
             for bot in fit["bots"]
         ],
@@ -343,9 +436,9 @@ def _agreement_table(figures: Sequence[Json]) -> Table:
                 f"{figure['participants']:,}",
                 _alpha(figure["alpha_interval"]),
                 _alpha(figure["alpha_ordinal"]),
-                _number(figure["kappa_mean"]),
-                _number(figure["kappa_median"]),
-                _number(figure["ambiguous"]),
+                number_text(figure["kappa_mean"]),
+                number_text(figure["kappa_median"]),
+                number_text(figure["ambiguous"]),
             )
             for figure in figures
         ],
@@ -357,7 +450,7 @@ def _agreement_table(figures: Sequence[Json]) -> Table:
 
 
 def _alpha(alpha: Json | None) -> str:
-    return "–" if alpha is None else _number(alpha["value"])
+    return NONE if alpha is None else number_text(alpha["value"])
 
 
 # ── Metrics and settings ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -369,7 +462,7 @@ def _metrics(metrics: Json) -> Section:
             f"{entry['metric']}, {entry['figure']}",
             entry["question"],
             str(entry["bots"]),
-            *(_number(entry[kind]) for kind in ("pearson", "spearman", "within_bots")),
+            *(number_text(entry[kind]) for kind in ("pearson", "spearman", "within_bots")),
         )
         for entry in metrics["ratings"]
     ]
@@ -378,8 +471,8 @@ def _metrics(metrics: Json) -> Section:
             entry["metric"],
             entry["question"],
             f"{entry['agreed']:,} of {entry['choices']:,}",
-            _number(entry["share"]["value"]),
-            _range(entry["share"]["low"], entry["share"]["high"]),
+            number_text(entry["share"]["value"]),
+            range_text(entry["share"]["low"], entry["share"]["high"]),
         )
         for entry in metrics["choices"]
     ]
@@ -429,24 +522,6 @@ def _settings(report: Json) -> Section:
         title="How it was made",
         tables=[Table(title="Settings", columns=("what", "value"), rows=facts, text=True)],
     )
-
-
-def _number(figure: float | None) -> str:
-    return "–" if figure is None else f"{figure:.3f}"
-
-
-def _range(low: float | None, high: float | None) -> str:
-    return "–" if low is None or high is None else f"[{low:.3f}, {high:.3f}]"
-
-
-def _p(figure: float | None) -> str:
-    if figure is None:
-        return "–"
-    return "< .001" if figure < 0.001 else f"{figure:.3f}"
-
-
-def _shown(setting: object) -> str:
-    return "yes" if setting is True else str(setting)
 
 
 # ── The report as a page ──────────────────────────────────────────────────────────────────────────────────────────────

@@ -48,7 +48,7 @@ def test_the_report_says_both_figures_and_counts_the_decisions():
     }  # fmt: skip
     assert report["analyses"]["decided"]["agreement"] == []
     page = study_markdown(report)
-    assert "With what was decided where participants disagreed" in page
+    assert "with what was decided where participants disagreed" in page
     assert "1 on 1 items, by chief 1" in page
 
 

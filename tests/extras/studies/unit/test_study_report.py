@@ -1,5 +1,7 @@
 """The figures of a report: with and without exclusions, without replies that name a bot, without the pilot."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from refusals import refusing
@@ -107,6 +109,22 @@ def test_votes_on_replies_are_counted_by_bot():
     votes = study_report([task], FORM)["analyses"]["kept"]["votes"]
     assert (votes["a"]["replies"], votes["a"]["up"], votes["a"]["down"]) == (3, 2, 1)
     assert votes["a"]["share_up"]["value"] == 2 / 3
+    assert (votes["a"]["participants"], votes["a"]["share_up"]["low"]) == (1, None)  # of one person
+    six = [replace(task, participant=f"P-{n}", task=f"v{n}") for n in range(6)]
+    votes = study_report(six, FORM)["analyses"]["kept"]["votes"]["a"]
+    assert votes["participants"] == 6
+    assert 0 < votes["share_up"]["low"] < 2 / 3 < votes["share_up"]["high"] < 1
+
+
+def test_a_missing_interval_says_why():
+    few = study_report(chats()[:6], FORM)["analyses"]["all"]["ratings"]
+    assert [figure["why"] for figure in few["quality"]["means"]] == ["few", "few"]
+    assert few["quality"]["factors"][0]["p"] is None  # of three people
+    enough = study_report(chats(), FORM)["analyses"]["all"]["ratings"]
+    assert [figure["why"] for figure in enough["quality"]["means"]] == [None, None]
+    assert 0 < enough["quality"]["factors"][0]["p"] < 0.2
+    assert [figure["why"] for figure in enough["fluency"]["means"]] == ["same", "same"]
+    assert enough["fluency"]["differences"][0]["why"] == "same"
 
 
 def test_choices_have_pairs_and_strengths():
