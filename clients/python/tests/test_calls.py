@@ -319,7 +319,7 @@ ROUTES: dict[str, tuple[Call[Any], Any]] = {
         ParticipantExclusion,
     ),
     "GET /v1/studies/{id}/progress": (Studies.progress.call("autumn"), StudyProgress),
-    "GET /v1/studies/{id}/report": (Studies.report.call("autumn", draws=100), StudyReport),
+    "GET /v1/studies/{id}/report": (Studies.report.call("autumn", draws=100, page=True), StudyReport),
     "GET /v1/studies/{id}/agreement": (
         Studies.agreement.call("autumn"),
         {"questions": QuestionAgreement},

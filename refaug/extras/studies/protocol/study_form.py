@@ -117,7 +117,7 @@ _WIDEST_LIKERT: Final = 11  # buttons
 _QUESTION_FIELDS: Final = (
     "id", "text", "type", "least", "most", "ends", "options", "required", "reverse", "show_if", "scope",
 )  # fmt: skip
-_BUILT_IN: Final = Path(__file__).with_name("forms")
+_BUILT_IN: Final = Path(__file__).parents[1] / "pages" / "static" / "studies" / "forms"  # the page shows them, too
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -184,11 +184,6 @@ def _people(report: Json) -> Section:
         *_decisions(report.get("decisions")),
         *_minutes(report.get("minutes") or {}),
         *_checks(checks),
-        *(
-            (f"mean of the degraded bot, {question}", number_text(mean))
-            for question, mean in checks["degraded"].items()
-        ),
-        ("mean difference of repeated answers", number_text(checks["repeats"]["mean_difference"])),
         *((f"skipped: {reason or 'no reason'}", f"{number:,}") for reason, number in counts["skip_reasons"].items()),
     ]
     rules = [

@@ -27,6 +27,7 @@ from refaug.extras.studies.participation.study_store import StoredStudy
 from refaug.extras.studies.questions import protocol_questions
 from refaug.extras.studies.records import StudyTask, TaskDecision
 from refaug.extras.studies.report.numbers import StudyAnalysis, report_cost, study_report
+from refaug.extras.studies.report.pages import study_page
 from refaug.extras.studies.routes.parts import parts_of
 from refaug.extras.studies.routes.studies.study_protocols import StudyId
 from refaug.metrics.costs import require_work
@@ -52,6 +53,7 @@ class StudyReportOut(ResponseModel):
     """The figures of a study."""
 
     report: dict[str, object] = Field(description="counts, exclusions, checks, analyses with and without exclusions")
+    page: str | None = Field(description="the same as one HTML file without scripts, where it is asked for")
 
 
 class QuestionAgreementOut(BaseModel):
@@ -180,12 +182,15 @@ async def get_study_report(
     id: StudyId,
     deadline: Deadline,
     draws: Annotated[int, Query(description="draws of participants behind the intervals", ge=100, le=10_000)] = 1_000,
+    page: Annotated[bool, Query(description="also as an HTML page, to keep as a file")] = False,
 ) -> Response:
     """Every figure of the study so far, computed when it is asked for."""
-    return await while_connected(request, report_of(state_of(request), id, draws, deadline))
+    return await while_connected(request, report_of(state_of(request), id, draws, deadline, with_page=page))
 
 
-async def report_of(state: ServiceState, study_id: str, draws: int, deadline: float) -> Response:
+async def report_of(
+    state: ServiceState, study_id: str, draws: int, deadline: float, *, with_page: bool = False
+) -> Response:
     """Answer for a study in the queue of long work; TooLarge for more work than one request may be."""
     study = await database_threads.run_query(lambda: parts_of(state).studies.get(study_id))
     tasks = await database_threads.run_query(lambda: _tasks_of(state, study))
@@ -194,7 +199,8 @@ async def report_of(state: ServiceState, study_id: str, draws: int, deadline: fl
     units = await asyncio.to_thread(report_cost, tasks, study.protocol.fields, settings.draws)
     work = partial(study_report, tasks, study.protocol.fields, settings)
     report = await _in_the_queue(state, work, units, deadline, f"a report on {len(tasks):,} tasks")
-    return json_response({"report": report})
+    page = await asyncio.to_thread(study_page, report) if with_page else None
+    return json_response({"report": report, "page": page})
 
 
 async def _in_the_queue(

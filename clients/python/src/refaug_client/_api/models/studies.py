@@ -209,6 +209,7 @@ class StudyReport(Model):
     """Every figure of a study: `report["analyses"]` has them with and without exclusions."""
 
     report: Mapping[str, Any]
+    page: Optional[str] = None  # as HTML, where it is asked for
 
 
 @record

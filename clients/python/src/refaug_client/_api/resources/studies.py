@@ -186,8 +186,8 @@ class Studies(Resource[K]):
         """Erase all texts and answers of a participant; that there was one stays."""
 
     @route("GET", "/v1/studies/{id}/report", timed=True)
-    def report(self, id: str, *, draws: Optional[int] = None) -> StudyReport:
-        """Return every figure of the study so far, with and without exclusions."""
+    def report(self, id: str, *, draws: Optional[int] = None, page: Optional[bool] = None) -> StudyReport:
+        """Return every figure of the study so far, with and without exclusions; with `page`, also as an HTML page."""
 
     @route("GET", "/v1/studies/{id}/agreement", key="questions", timed=True)
     def agreement(self, id: str) -> Rows[QuestionAgreement]:

@@ -5,7 +5,8 @@ import { countOf } from "../format.js";
 import { paragraphs } from "../take/dialogues.js";
 import { KINDS } from "./new_study.js";
 
-const RULES = {
+/** What each rule of exclusion says of those whom it leaves out. */
+export const RULES = {
   failed_attention: (value) => `participants who fail ${value} or more attention checks`, degraded_not_lower: () => "participants who do not rate the degraded bot lower (one-sided Mann–Whitney test)",
   same_answer_everywhere: () => "participants who give the same answer everywhere", seconds_per_turn_below: (value) => `participants who take less than ${value} seconds a turn`, seconds_per_task_below: (value) => `participants who take less than ${value} seconds a task`,
   repeat_differs_by: (value) => `participants whose repeated task differs by more than ${value}`, copied_messages: (value) => `participants of whose messages a share of ${value} or more is copied`,

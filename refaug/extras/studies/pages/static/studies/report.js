@@ -1,10 +1,13 @@
-/** The report of a study, and its data as files. */
+/** The report of a study: forests by question, who is left out and why, how far people came, and the data as files. */
 
 import { downloadFile, get } from "../api.js";
+import { forestPlot } from "../components/forest_plot.js";
+import { table } from "../components/tables.js";
 import { element, fill, userText } from "../dom.js";
 import { count, countOf } from "../format.js";
 import { showProblem } from "../frame.js";
-import { figure, saveText, table } from "./fields.js";
+import { figure, saveText } from "./fields.js";
+import { RULES } from "./preregistration.js";
 
 const CHATS = ["chat", "chat-pair", "rate-dialogue", "pair-dialogue"], SINGLE = ["chat", "rate-dialogue"];
 /** Formats of the export, with the kinds of studies that have what they need. */
@@ -12,73 +15,174 @@ const FILES = [
   ["jsonl", "Tasks as JSON lines", null], ["csv", "Chats as CSV", CHATS], ["items", "Items with ratings", ["chat", "chat-pair", "rate-reply"]], ["conversations", "Rated conversations", SINGLE],
   ["acute", "Pairs of dialogues", CHATS], ["dpo", "Preference pairs", ["pair-reply", "rate-reply"]], ["weights", "Weights of references", ["rate-reference"]],
 ];
+const MOST_REASONS = 500, MOST_STEPS = 50; // rows of a table
+const KEPT = "without those left out", ALL = "everybody";
 
-const FEWEST = 6, MOST_REASONS = 500; // participants of an interval, as the figures have it; rows of the table of reasons
-
-/** Return a difference the other way round: kept participants may put two bots in another order. */
-const turned = (row) => ({ ...row, first: row.second, second: row.first, difference: -row.difference, low: row.high === null ? null : -row.high, high: row.low === null ? null : -row.low });
-
-export function reportSection(study) {
-  const node = element("div", { id: "report" }), trouble = element("div", { "aria-live": "assertive" });
-  const show = element("button", { type: "button", class: "primary", id: "show-report", onclick: async () => {
-    show.disabled = true;
+/** Return the report of a study, which is shown at once, and its data as files. */
+export function reportTab(study) {
+  const node = element("div", { id: "report", "aria-busy": "true" }), trouble = element("div", { "aria-live": "assertive" });
+  let shown = null;
+  const load = async () => {
+    again.disabled = true;
+    node.setAttribute("aria-busy", "true");
     showProblem(trouble, null);
     try {
-      const { report } = await get(`/v1/studies/${study.id}/report`);
-      fill(node, numbers(report, study));
+      ({ report: shown } = await get(`/v1/studies/${study.id}/report`));
+      fill(node, numbers(shown));
     } catch (error) {
-      showProblem(trouble, error);
+      if (error.document?.code === "bad_input") fill(node, element("p", { class: "empty" }, "There is nothing to report yet: it begins with the first task that a participant ends."));
+      else showProblem(trouble, error);
     }
-    show.disabled = false;
-  } }, "Show the report");
-  const files = FILES.filter(([, , kinds]) => kinds === null || kinds.includes(study.kind));
-  const save = ([format, label]) => element("button", { type: "button", class: "small", onclick: async () => {
+    node.removeAttribute("aria-busy");
+    again.disabled = false;
+  };
+  const button = (label, act, attributes = {}) => element("button", { type: "button", class: "small", ...attributes, onclick: async () => {
     showProblem(trouble, null);
     try {
-      const { content, name } = await downloadFile(`/v1/studies/${study.id}/export?format=${format}`);
-      saveText(content, name ?? `${study.name}.${format === "csv" ? "csv" : "jsonl"}`);
+      await act();
     } catch (error) {
       showProblem(trouble, error);
     }
   } }, label);
-  return [element("div", { class: "row" }, show, files.map(save)), trouble, node];
+  const again = button("Compute again", load, { id: "show-report" });
+  const asPage = async () => saveText((await get(`/v1/studies/${study.id}/report?page=true`)).page, `${study.name}-report.html`, "text/html");
+  const asFile = ([format, label]) => button(label, async () => {
+    const { content, name } = await downloadFile(`/v1/studies/${study.id}/export?format=${format}`);
+    saveText(content, name ?? `${study.name}.${format === "csv" ? "csv" : "jsonl"}`);
+  });
+  load();
+  return [
+    element("div", { class: "row" }, button("Download as HTML", asPage, { id: "report-page", class: null }), button("Figures as JSON", async () => shown && saveText(JSON.stringify(shown, null, 2), `${study.name}-report.json`, "application/json")), again),
+    trouble, node,
+    element("h3", {}, "Data as files"), element("div", { class: "row" }, FILES.filter(([, , kinds]) => kinds === null || kinds.includes(study.kind)).map(asFile)),
+  ];
 }
 
-/** Return the main figures; the command makes a page of all of them from the two files. */
-function numbers(report, study) {
-  const { kept, all } = report.analyses, { counts, exclusions } = report;
-  const interval = (row) => (typeof row.low === "number" ? `${figure(row.low)} to ${figure(row.high)}` : "–");
-  const hasExclusions = exclusions.excluded > 0, ofEverybody = (cells) => (hasExclusions ? cells : []);
-  const { decisions } = report, decided = report.analyses.decided ?? null;
-  const ofDecided = (question, bot) => decided?.ratings[question]?.means.find((row) => row.bot === bot);
-  const ofKept = (question, bot) => kept.ratings[question]?.means.find((row) => row.bot === bot);
-  const meanRow = (question, row) => { const own = ofKept(question, row.bot); return [userText(row.bot), userText(question), count(own?.n ?? 0), count(own?.participants ?? 0), figure(own?.mean), own ? interval(own) : "–", figure(row.mean), ...ofEverybody([interval(row)]), ...(decided ? [figure(ofDecided(question, row.bot)?.mean)] : [])]; };
-  const means = Object.entries(all.ratings).flatMap(([question, { means: rows }]) => rows.map((row) => meanRow(question, row)));
-  const pairOf = (rows, { first, second }) => rows?.find((row) => row.first === first && row.second === second) ?? rows?.map(turned).find((row) => row.first === first && row.second === second) ?? null;
-  const differenceCells = (row) => (row ? [figure(row.difference), interval(row), figure(row.p_holm, 3)] : ["–", "–", "–"]);
-  const differences = Object.entries(all.ratings).flatMap(([question, { differences: rows }]) => rows.map((row) => [[userText(row.first), " − ", userText(row.second)], userText(question), ...differenceCells(pairOf(kept.ratings[question]?.differences, row)), ...ofEverybody(differenceCells(row))]));
-  const samePair = (analysis, question, { first, second }) => analysis?.choices[question]?.pairs.find((row) => row.first === first && row.second === second);
-  const inOrder = (row) => (row ? ["wins", "losses", "ties"].map((name) => count(row.outcome[name])).join(" · ") : "–");
-  const choiceCells = (row) => (row ? [count(row.outcome.wins), count(row.outcome.losses), count(row.outcome.ties), figure(row.halved_holm, 3)] : ["0", "0", "0", "–"]);
-  const choices = Object.entries(all.choices).flatMap(([question, { pairs }]) => pairs.map((row) => [[userText(row.first), " and ", userText(row.second)], userText(question), ...choiceCells(samePair(kept, question, row)), ...ofEverybody([inOrder(row), figure(row.halved_holm, 3)]), ...(decided ? [inOrder(samePair(decided, question, row))] : [])]));
-  const isBare = (row) => typeof row?.low !== "number";
-  const lacksMean = ([question, { means: rows, differences: gaps }]) => rows.some(({ bot }) => isBare(ofKept(question, bot))) || gaps.some((row) => isBare(pairOf(kept.ratings[question]?.differences, row)));
-  const lacksPair = ([question, { pairs }]) => pairs.some((row) => isBare(samePair(kept, question, row)?.outcome.halved));
-  const lacksIntervals = Object.entries(all.ratings).some(lacksMean) || Object.entries(all.choices).some(lacksPair);
-  const reasons = Object.entries(exclusions.reasons);
-  const numeric = (from) => ({ isNumber: (place) => place >= from });
+export const reportSection = reportTab;
+
+// ── figures ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+const both = (report) => (report.exclusions.excluded > 0 ? [[KEPT, report.analyses.kept], [ALL, report.analyses.all]] : [["", report.analyses.all]]);
+const titleOf = (question) => (question === "(mean of all)" ? "mean of all questions" : question);
+
+/** Return a difference the other way round: two analyses may put two bots in another order. */
+const turned = (row) => ({ ...row, first: row.second, second: row.first, difference: -row.difference, low: row.high === null ? null : -row.high, high: row.low === null ? null : -row.low });
+const pairOf = (rows, { first, second }) => rows?.find((row) => row.first === first && row.second === second) ?? rows?.map(turned).find((row) => row.first === first && row.second === second) ?? null;
+const botOf = (rows, { bot }) => rows?.find((row) => row.bot === bot) ?? null;
+const samePair = (rows, { first, second }) => rows?.find((row) => row.first === first && row.second === second) ?? null;
+const strengthsOf = (analysis, question) => analysis.choices[question]?.bradley_terry.half.bots;
+
+/** Return everything that the report says, part by part. */
+function numbers(report) {
+  const { counts, exclusions, analyses } = report, kept = both(report)[0][1];
+  const missing = reasonsOf(report), needed = report.people_needed;
+  const questions = [...Object.keys(analyses.all.ratings).map((question) => ratingForests(report, question)), ...Object.keys(analyses.all.choices).map((question) => choiceForest(report, question))];
   return [
     element("p", {}, `${countOf(counts.tasks.done, "task")} of ${countOf(counts.participants, "participant")} ${counts.tasks.done === 1 ? "is" : "are"} done; ${countOf(exclusions.excluded, "participant")} ${exclusions.excluded === 1 ? "is" : "are"} left out.`),
-    hasExclusions && kept.tasks === 0 && element("p", { class: "notice warn" }, "Everybody is left out: only the columns of everybody have figures."),
-    lacksIntervals && element("p", { class: "notice warn", id: "few-participants" }, `Intervals and p need at least ${FEWEST} participants who judged the system or compared the pair; those of means also need ratings that differ.`),
-    hasExclusions && [element("h3", {}, "Who is left out, and why"), table(["Participant", "Reason"], reasons.slice(0, MOST_REASONS).map(([code, own]) => [element("code", {}, code), own.map(({ rule, detail }) => element("div", {}, rule === "by_hand" ? "by hand: " : "", userText(detail)))]), { id: "left-out" }),
-      reasons.length > MOST_REASONS && element("p", { class: "faint", id: "left-out-more" }, `${countOf(reasons.length - MOST_REASONS, "more participant")} ${reasons.length === MOST_REASONS + 1 ? "is" : "are"} in the file of the figures.`)],
+    exclusions.excluded > 0 && kept.tasks === 0 && element("p", { class: "notice warn" }, "Everybody is left out: only the figures of everybody are shown."),
+    kept.participants > 0 && kept.participants < needed.conclusion && element("p", { class: "notice warn", id: "too-few" }, element("b", {}, "Too few: "), `${countOf(kept.participants, "participant")} counted. Below ${needed.conclusion} the figures show a direction at best, and below ${needed.interval} there are no intervals.`),
     Object.keys(report.protocols).length > 1 && element("p", { class: "notice warn" }, `The protocol was amended: tasks of ${Object.keys(report.protocols).length} protocols are counted together.`),
-    decisions?.decisions > 0 && element("p", {}, `${countOf(decisions.decisions, "decision")} about disagreements ${decisions.decisions === 1 ? "changes" : "change"} ${count(decisions.answers_that_differ)} of ${count(decisions.answers)} answers; every other figure is that of the participants alone.`),
-    means.length > 0 && [element("h3", {}, "Means"), table(["System", "Question", "n", "Participants", "Mean", "Interval", "Mean of everybody", ...ofEverybody(["Interval of everybody"]), ...(decided ? ["Mean with decisions"] : [])], means, numeric(2))],
-    differences.length > 0 && [element("h3", {}, "Differences"), table(["Systems", "Question", "Difference", "Interval", "p, after Holm", ...ofEverybody(["Difference of everybody", "Interval of everybody", "p of everybody"])], differences, numeric(2))],
-    choices.length > 0 && [element("h3", {}, "Choices"), table(["Systems", "Question", "First", "Second", "Ties", "p, after Holm", ...ofEverybody(["Everybody: first, second, ties", "p of everybody"]), ...(decided ? ["First, second, ties with decisions"] : [])], choices, numeric(2))],
-    element("p", { class: "faint" }, "A page with everything: ", element("code", {}, `refaug studies report ${study.name}.jsonl --protocol ${study.name}.json --to report`)),
-    element("button", { type: "button", class: "small", onclick: () => saveText(JSON.stringify(report, null, 2), `${study.name}-report.json`, "application/json") }, "Keep the figures as a file"),
+    report.decisions?.decisions > 0 && element("p", {}, `${countOf(report.decisions.decisions, "decision")} about disagreements ${report.decisions.decisions === 1 ? "changes" : "change"} ${count(report.decisions.answers_that_differ)} of ${count(report.decisions.answers)} answers; every other figure is that of the participants alone.`),
+    questions.length ? questions : element("p", { class: "empty" }, "No finished task has an answer yet that could be counted."),
+    missing.length > 0 && element("p", { class: "faint", id: "few-participants" }, missing.join(" ")),
+    exclusionPart(report), coursePart(report), votePart(report), tablePart(report),
+  ];
+}
+
+/** Return why some figures have no interval, in words; what the reasons are is said by the service. */
+function reasonsOf(report) {
+  const { analyses, people_needed: needed } = report, { kept, all } = analyses, shown = kept.tasks ? kept : all;
+  const figures = [...Object.values(shown.ratings).flatMap(({ means, differences }) => [...means, ...differences]), ...Object.values(shown.choices).flatMap(({ pairs, bradley_terry: fits }) => [...pairs, ...fits.half.bots])];
+  const isFew = figures.some(({ why }) => why === "few") || Object.keys(all.ratings).some((question) => all.ratings[question].means.some((row) => !botOf(shown.ratings[question]?.means, row)));
+  return [isFew && `Where no interval stands, fewer than ${needed.interval} people gave the answers: it would say nothing.`, figures.some(({ why }) => why === "same") && "Where several people and no interval stand, all said the same: that does not show how others would vary."].filter(Boolean);
+}
+
+function ratingForests(report, question) {
+  const analyses = both(report), { means, differences } = report.analyses.all.ratings[question];
+  const series = analyses.map(([name]) => name), level = `${Math.round(report.settings.level * 100)} %`;
+  const plot = (title, rows, zero, unit) => forestPlot({ title, rows, series, zero, unit });
+  const estimate = (row, name) => row && { value: row[name], low: row.low, high: row.high, why: "–" };
+  return questionPart(report, question, [
+    plot(`Means with ${level} intervals`, means.map((row) => ({ label: row.bot, estimates: analyses.map(([, one]) => estimate(botOf(one.ratings[question]?.means, row), "mean")) })), null, scaleOf(report, question)),
+    differences.length > 0 && plot("Differences: right of the line the first is better", differences.map((row) => ({ label: `${row.first} − ${row.second}`, estimates: analyses.map(([, one]) => estimate(pairOf(one.ratings[question]?.differences, row), "difference")) })), 0, ""),
+  ]);
+}
+
+function choiceForest(report, question) {
+  const analyses = both(report), bots = strengthsOf(report.analyses.all, question);
+  const of = (analysis, row) => botOf(strengthsOf(analysis, question), row);
+  const ranks = (row) => (!row ? "–" : row.rank_low === null ? String(row.rank) : `${row.rank} (${row.rank_low} to ${row.rank_high})`);
+  return questionPart(report, question, [
+    forestPlot({ title: "Bradley–Terry strengths, a tie as half a win; 0 is the average", series: analyses.map(([name]) => name), zero: 0,
+      rows: bots.map((row) => ({ label: row.bot, estimates: analyses.map(([, one]) => { const own = of(one, row); return own && { value: own.strength, low: own.low, high: own.high }; }) })) }),
+    table(["System", ...analyses.map(([name]) => ({ name: name ? `Rank, ${name}` : "Rank", isNumber: true }))], bots.map((row) => [userText(row.bot), ...analyses.map(([, one]) => ranks(of(one, row)))]), { caption: "Ranks with their intervals" }),
+  ]);
+}
+
+const questionPart = (report, question, content) => element("section", { class: "report-question" }, element("h3", {}, userText(titleOf(question))), report.questions[question]?.text && element("p", { class: "faint" }, userText(report.questions[question].text), report.questions[question].reversed && " Answers are turned: higher is better."), content);
+
+/** Return the scale of a question in words, for the axis. */
+function scaleOf(report, question) {
+  const scale = report.questions[question] ?? Object.values(report.questions).find(({ least }) => least !== null);
+  return typeof scale?.least === "number" ? `on a scale from ${scale.least} to ${scale.most}` : "";
+}
+
+// ── people ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+const ruleOf = (name, setting) => (name === "by_hand" ? "excluded by hand" : RULES[name]?.(setting) ?? name);
+
+function exclusionPart(report) {
+  const { exclusions } = report, reasons = Object.entries(exclusions.reasons);
+  const rules = Object.entries(exclusions.by_rule).filter(([name, number]) => name !== "by_hand" || number > 0);
+  if (!rules.length) return null;
+  const who = ([code, own]) => [element("code", {}, code), own.map(({ rule, detail }) => element("div", {}, rule === "by_hand" ? "by hand: " : "", userText(detail)))];
+  return [element("h3", {}, "Who is left out, and why"),
+    table(["Rule", { name: "Could be judged", isNumber: true }, { name: "Left out", isNumber: true }], rules.map(([name, number]) => [ruleOf(name, exclusions.rules[name]), count(exclusions.judged[name]), count(number)]), { id: "exclusion-rules" }),
+    reasons.length > 0 && element("details", { id: "left-out", open: reasons.length <= 10 }, element("summary", {}, countOf(reasons.length, "participant")), table(["Participant", "Reason"], reasons.slice(0, MOST_REASONS).map(who)),
+      reasons.length > MOST_REASONS && element("p", { class: "faint", id: "left-out-more" }, `${countOf(reasons.length - MOST_REASONS, "more participant")} ${reasons.length === MOST_REASONS + 1 ? "is" : "are"} in the file of the figures.`))];
+}
+
+function coursePart({ steps, minutes }) {
+  if (!steps.length) return null;
+  const most = Math.max(...steps.map((step) => step.begun));
+  const spread = (name, own) => own && element("div", {}, element("dt", {}, name), element("dd", {}, `${figure(own.median, 1)} min`, element("span", { class: "faint" }, ` (half took ${figure(own.lower, 1)} to ${figure(own.upper, 1)})`)));
+  return [element("h3", {}, "How far people came"),
+    element("div", { class: "balance", id: "dropout" }, steps.slice(0, MOST_STEPS).map((step) => [element("div", {}, `Task ${count(step.task)}`), element("progress", { value: step.done, max: most, "aria-label": `Task ${step.task}: ${step.done} of ${step.begun} finished` }),
+      element("div", {}, [`${count(step.done)} of ${count(step.begun)} finished`, step.skipped ? `${count(step.skipped)} skipped` : "", step.expired ? `${count(step.expired)} left` : ""].filter(Boolean).join(", "))])),
+    element("dl", { class: "facts-line" }, spread("A task", minutes.a_task), spread("A participant", minutes.a_participant))];
+}
+
+function votePart(report) {
+  const analyses = both(report), bots = Object.entries(report.analyses.all.votes);
+  if (!bots.length) return null;
+  const share = (own) => (typeof own?.share_up.value !== "number" ? "–" : `${Math.round(own.share_up.value * 100)} %${typeof own.share_up.low === "number" ? ` [${Math.round(own.share_up.low * 100)}, ${Math.round(own.share_up.high * 100)}]` : ""}`);
+  return [element("h3", {}, "Arrows on replies"), table(["System", "Replies", "Up", "Down", ...analyses.map(([name]) => ({ name: name ? `Up, ${name}` : "Share up", isNumber: true }))], bots.map(([bot, own]) => [userText(bot), count(own.replies), count(own.up), count(own.down), ...analyses.map(([, one]) => share(one.votes[bot]))]))];
+}
+
+// ── every number ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+const interval = (row) => (typeof row?.low === "number" ? `${figure(row.low)} to ${figure(row.high)}` : "–");
+const order = (row) => (row ? ["wins", "losses", "ties"].map((name) => count(row.outcome[name])).join(" · ") : "0 · 0 · 0");
+
+/** Return a table without the columns that have nothing but dashes. */
+function numberTable(title, columns, rows) {
+  if (!rows.length) return null;
+  const shown = columns.map((_, place) => place < 2 || rows.some((row) => row[place] !== "–"));
+  const isShown = (_, place) => shown[place];
+  return [element("h3", {}, title), table(columns.map((name, place) => ({ name, isNumber: place > 1 })).filter(isShown), rows.map((row) => row.filter(isShown)))];
+}
+
+function tablePart(report) {
+  const { all, decided } = report.analyses, analyses = both(report), hasBoth = analyses.length > 1, kept = analyses[0][1];
+  const ofEverybody = (cells) => (hasBoth ? cells : []), ofDecided = (cells) => (decided ? cells : []);
+  const ratings = (cells, rows) => Object.entries(all.ratings).flatMap(([question, own]) => own[rows].map((row) => cells(question, row)));
+  const means = ratings((question, row) => { const own = botOf(kept.ratings[question]?.means, row); return [userText(row.bot), titleOf(question), count(own?.n ?? 0), count(own?.participants ?? 0), figure(own?.mean), interval(own), ...ofEverybody([figure(row.mean), interval(row)]), ...ofDecided([figure(botOf(decided?.ratings[question]?.means, row)?.mean)])]; }, "means");
+  const gapCells = (row) => [figure(row?.difference), interval(row), figure(row?.p_holm, 3)];
+  const differences = ratings((question, row) => [[userText(row.first), " − ", userText(row.second)], titleOf(question), ...gapCells(pairOf(kept.ratings[question]?.differences, row)), ...ofEverybody(gapCells(row))], "differences");
+  const choices = Object.entries(all.choices).flatMap(([question, { pairs }]) => pairs.map((row) => { const own = samePair(kept.choices[question]?.pairs, row); return [[userText(row.first), " and ", userText(row.second)], question, order(own), figure(own?.halved_holm, 3), ...ofEverybody([order(row), figure(row.halved_holm, 3)]), ...ofDecided([order(samePair(decided?.choices[question]?.pairs, row))])]; }));
+  return [
+    numberTable("Means", ["System", "Question", "n", "Participants", "Mean", "Interval", ...ofEverybody(["Mean of everybody", "Interval of everybody"]), ...ofDecided(["Mean with decisions"])], means),
+    numberTable("Differences", ["Systems", "Question", "Difference", "Interval", "p, after Holm", ...ofEverybody(["Difference of everybody", "Interval of everybody", "p of everybody"])], differences),
+    numberTable("Choices", ["Systems", "Question", "First · second · ties", "p, after Holm", ...ofEverybody(["Everybody: first · second · ties", "p of everybody"]), ...ofDecided(["With decisions: first · second · ties"])], choices),
   ];
 }

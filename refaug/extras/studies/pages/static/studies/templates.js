@@ -1,5 +1,7 @@
 /** What a new study's texts begin with, by language; […] is what its author has to fill in before it can open. */
 
+export const GAP = "[…]"; // what the service refuses to open with
+
 const TEMPLATES = {
   en: {
     title: "Study",

@@ -5,7 +5,8 @@ import { element, fill } from "../dom.js";
 /**
  * Return a form in steps as an element. `parts` are `{name, title, node, check, summary}`: `check()` returns whether the
  * step may be left, beside what the browser checks of its fields; `summary()` returns pairs of a name and a value for
- * the last step. `finish` is `{title, label, act}`; `act(event)` may return a promise. `node.show(name)` goes to a step.
+ * the last step. `finish` is `{title, label, act}`; `act(event)` may return a promise. Below the summary it shows `node`,
+ * where it has one, after `update()`. `node.show(name)` goes to a step.
  */
 export function steps(label, parts, finish) {
   const last = parts.length, seen = new Set([0]);
@@ -14,7 +15,7 @@ export function steps(label, parts, finish) {
   const list = element("ol", { class: "step-list", "aria-label": label }, heads);
   const title = element("h3", { tabindex: -1 }), place = element("p", { class: "faint", role: "status" });
   const summary = element("div", { class: "step-summary" });
-  const bodies = [...parts.map((part) => part.node), summary];
+  const bodies = [...parts.map((part) => part.node), element("div", {}, summary, finish.node)];
   const back = element("button", { type: "button", onclick: () => show(at - 1) }, "Back");
   const on = element("button", { type: "button", class: "primary", onclick: advance }, "Next");
   let at = 0;
@@ -52,6 +53,7 @@ export function steps(label, parts, finish) {
     place.textContent = `Step ${at + 1} of ${last + 1}`;
     back.hidden = at === 0;
     on.textContent = at === last ? finish.label : "Next";
+    if (at === last) finish.update?.();
     if (at === last) fill(summary, parts.map((part, step) => element("div", {}, element("dl", { class: "facts" },
       (part.summary?.() ?? []).map(([name, value]) => [element("dt", {}, name), element("dd", {}, value)])),
     element("button", { type: "button", class: "link", "aria-label": `Change: ${part.title}`, onclick: () => show(step) }, "Change"))));
