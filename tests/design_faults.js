@@ -1,6 +1,6 @@
 /** The value of this script is what a page does against docs/internals/design.md, five findings at most. */
 (() => {
-  const seen = [...document.querySelectorAll("body *")].filter((node) => node.checkVisibility() && !node.closest("noscript"));
+  const seen = [...document.querySelectorAll("body *")].filter((node) => node.checkVisibility() && !node.closest("noscript, .preview")); // a preview has the sizes of the page that it shows
   const finding = (what, node) => `${what}: ${node.outerHTML.slice(0, 100)}`;
   const faults = [];
 

@@ -98,7 +98,7 @@ class Walk:
     def see(self, text: str) -> None:
         """Wait for a heading that is shown."""
         self.page.until(
-            "[...document.querySelectorAll('h2, h3, summary')].some((node) => node.getClientRects().length &&"
+            "[...document.querySelectorAll('h2, h3, h4, summary')].some((node) => node.getClientRects().length &&"
             f" node.textContent === {json.dumps(self.name(text))})"
         )
 
@@ -170,24 +170,33 @@ class Walk:
         self.look_right()
 
     def step_2(self) -> None:
-        self.write("Name", "first")
         self.write("Title, which participants see", "Talking with machines")
+        self.write("Name", "first")
+        self.press("Next")
         for bot in BOTS:
             self.page.run(f"document.querySelector('[id=\"bot-{bot}\"]').click()")
         assert self.page.run("document.querySelector('#study-target').value") == "50"
         self.write("Chats of each bot", "12")
         self.write("Replies appear", "none")
+        self.tick("a degraded bot among them, which attentive people rate lower")
 
     def step_3(self) -> None:
+        press(self.page, "Next")
+        self.page.until("document.querySelectorAll('#questions > li').length === 6")
+        assert self.page.text("#add-question") == self.name("Add a question")
+        self.look_right()
+        press(self.page, "Next")
         self.write("Consent", "# About this study\n\nYou talk with programs. We store what you write and choose.")
 
     def step_4(self) -> None:
         self.open("Practice, checks and exclusions")
-        self.tick("a degraded bot among them, which attentive people rate lower")
-        self.tick("who rates the degraded bot no lower")
+        assert self.page.run(f"{self._control('who rates the degraded bot no lower')}.checked")
         self.tick("who takes less than 2 seconds a turn", on=False)
 
     def step_5(self) -> None:
+        press(self.page, "Next")
+        self.see("What participants see")
+        assert self.page.text("#study-missing").startswith("Nothing is missing")
         self.press("Make the draft")
         self.page.until("document.querySelector('#act-pilot')")
         self.look_right()
@@ -216,7 +225,6 @@ class Walk:
         self.page.until("document.querySelector('#counts [data-count=finished]')?.innerText === '10'")
         assert self.count("tasks_done") == str(rehearsed["stored"]["acknowledged"]) == "30"
         self.tab("Report")
-        self.press("Show the report")
         self._hold_means(rehearsed["caught"]["honest"]["participants"])
 
     def step_8(self) -> None:
@@ -275,15 +283,16 @@ class Walk:
 
     def step_13(self) -> None:
         self.tab("Report")
-        self.press("Show the report")
         self.see("Means")
         self.see("Differences")
+        assert self.page.text("#report-page") == self.name("Download as HTML")
         self._hold_means(6)
-        (row,) = [row for row in self._rows("Differences") if row[1] == "quality"]
-        assert row[0] == "c-bm25 − vectors"
-        assert float(row[2]) == pytest.approx(self._mean("c-bm25") - self._mean("vectors"), abs=0.005)
+        (row,) = [row for row in self._rows("Differences") if row["Question"] == "quality"]
+        assert row["Systems"] == "c-bm25 − vectors"
+        assert float(row["Difference"]) == pytest.approx(self._mean("c-bm25") - self._mean("vectors"), abs=0.005)
         # everybody's two ratings are as far apart, which says nothing of how others vary
-        assert row[2:] == ["2.00", "–", "–"]
+        assert (row["Difference"], row.get("Interval", "–"), row.get("p, after Holm", "–")) == ("2.00", "–", "–")
+        assert "all said the same" in self.page.text("#few-participants")
         self.look_right()
 
     def step_14(self) -> None:
@@ -351,29 +360,32 @@ class Walk:
 
     # ── figures ──
 
-    def _rows(self, heading: str) -> list[list[str]]:
-        """The cells of the table under a heading of the report."""
+    def _rows(self, heading: str) -> list[dict[str, str]]:
+        """The cells of the table under a heading of the report, by their columns."""
         find = f"[...document.querySelectorAll('#report h3')].find((one) => one.textContent === {json.dumps(heading)})"
         self.page.until(f"Boolean({find})")
-        rows: list[list[str]] = self.page.run(
-            f"[...{find}.nextElementSibling.querySelectorAll('tbody tr')]"
+        heads, *rows = self.page.run(
+            f"[...{find}.nextElementSibling.querySelectorAll('tr')]"
             ".map((row) => [...row.children].map((cell) => cell.textContent))"
         )
-        return rows
+        return [dict(zip(heads, row, strict=True)) for row in rows]
 
     def _hold_means(self, least_people: int) -> None:
         """Hold the means of everybody to the tasks that the service exports."""
-        rows = [row for row in self._rows("Means") if row[1] == "quality"]
-        assert sorted(row[0] for row in rows) == list(BOTS)
-        for bot, _, _, people, mean, interval, of_all, *of_everybody in rows:
-            for low, high in (map(float, one.split(" to ")) for one in of_everybody):  # where somebody is left out
-                assert low <= float(of_all) <= high
-            assert float(of_all) == pytest.approx(self._mean(bot), abs=0.005), bot
-            assert int(people) >= least_people - 1
-            assert (interval == "–") == (int(people) < FEWEST_UNITS)
+        rows = [row for row in self._rows("Means") if row["Question"] == "quality"]
+        assert sorted(row["System"] for row in rows) == list(BOTS)
+        for row in rows:
+            mean, interval, bot = float(row["Mean"]), row.get("Interval", "–"), row["System"]
+            of_all = float(row.get("Mean of everybody", mean))  # a column where somebody is left out
+            if of_everybody := row.get("Interval of everybody"):
+                low, high = map(float, of_everybody.split(" to "))
+                assert low <= of_all <= high
+            assert of_all == pytest.approx(self._mean(bot), abs=0.005), bot
+            assert int(row["Participants"]) >= least_people - 1
+            assert (interval == "–") == (int(row["Participants"]) < FEWEST_UNITS)
             if interval != "–":
                 low, high = map(float, interval.split(" to "))
-                assert low <= float(mean) <= high
+                assert low <= mean <= high
 
     def _mean(self, bot: str) -> float:
         """The mean quality of a bot, computed from the tasks of the study, or of its pilot while there is no other."""

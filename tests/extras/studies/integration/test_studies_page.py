@@ -28,7 +28,15 @@ ITEMS = [
     for n in (1, 2)
 ]
 
-KINDS = ("chat", "chat-pair", "rate-dialogue", "pair-dialogue", "pair-reply", "rate-reply", "rate-reference")
+FORMS = {
+    "chat": "chat-quality-5",
+    "chat-pair": "prefer-dialogue-4",
+    "rate-dialogue": "chat-quality-5",
+    "pair-dialogue": "prefer-dialogue-4",
+    "pair-reply": "prefer-reply-4",
+    "rate-reply": "reply-overall",
+    "rate-reference": "reply-appropriateness",
+}
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +53,7 @@ def page(browsed: Browsed) -> Iterator[Page]:
     browsed.page.asked.clear()
     browsed.page.go(f"{browsed.address}/healthz")
     browsed.page.go(f"{browsed.address}/studies#new")
-    browsed.page.until("document.querySelector('#make-study') && !document.querySelector('[aria-busy]')")
+    browsed.page.until("document.querySelector('.step-list') && !document.querySelector('[aria-busy]')")
     yield browsed.page
     assert browsed.page.said == []
     assert [one for one in browsed.page.asked if not one.startswith((browsed.address, "blob:"))] == []
@@ -65,6 +73,14 @@ def open_tab(page: Page, title: str) -> None:
     press(page, title, "[role=tablist]")
 
 
+def make_draft(page: Page) -> None:
+    """Go through the steps of a new study, and press the button of the last one."""
+    for _ in range(4):
+        if page.run("[...document.querySelectorAll('.step-ends button')].at(-1).textContent") == "Next":
+            press(page, "Next")
+    press(page, "Make the draft")
+
+
 def confirm(page: Page, yes: str) -> None:
     """Say yes to the second question."""
     page.until("document.querySelector('#question').open")
@@ -81,7 +97,7 @@ def test_a_study_is_made_shown_invited_to_opened_followed_and_closed(browsed: Br
     write(page, "#study-target", "4")
     write(page, "#study-consent", f"# Consent\n\n{HOSTILE}")
     assert json.loads(page.run("document.querySelector('#protocol-text').textContent"))["bots"] == sorted(BOTS)
-    press(page, "Make the draft")
+    make_draft(page)
     page.until("document.querySelector('#act-pilot')")
     looks_right(page)
     open_tab(page, "Protocol")
@@ -184,11 +200,14 @@ def test_items_come_from_a_file_and_errors_name_their_field(browsed: Browsed, pa
     field = page.tell("DOM.querySelector", nodeId=root, selector="#study-items")["nodeId"]
     page.tell("DOM.setFileInputFiles", nodeId=field, files=[str(path)])
     write(page, "#study-tasks", "3000")
-    page.run("document.querySelector('#new-study').noValidate = true; document.querySelector('#study-tasks').max = ''")
-    press(page, "Make the draft")
-    page.until("document.querySelector('#new-problem').innerText.includes('per_participant')")
+    page.run("document.querySelector('#study-tasks').max = ''")
+    make_draft(page)
+    assert "3000" in page.until("document.querySelector('#study-tasks-fault')?.innerText")
+    assert page.text(".step-list [aria-current]") == "Bots"
+    assert page.run("document.activeElement.id") == "study-tasks"
+    assert page.run("document.querySelector('#new-problem').innerText") == ""
     write(page, "#study-tasks", "4")
-    press(page, "Make the draft")
+    make_draft(page)
     page.until("document.querySelector('#act-pilot')")
     study = browsed.server.ask("GET", "/v1/studies/replies").json()
     assert (study["kind"], study["protocol"]["per_participant"]) == ("rate-reply", 4)
@@ -196,12 +215,18 @@ def test_items_come_from_a_file_and_errors_name_their_field(browsed: Browsed, pa
 
 
 def test_what_the_form_says_by_itself_is_a_protocol_of_every_kind(browsed: Browsed, page: Page) -> None:
-    for place, kind in enumerate(KINDS):
+    for place, kind in enumerate(FORMS):
         write(page, "#study-kind", kind)
         if place == 0:
             page.run(f"document.querySelector('[id=\"bot-{BOTS[0]}\"]').click()")
             page.run(f"document.querySelector('[id=\"bot-{BOTS[1]}\"]').click()")
-        protocol = json.loads(page.run("document.querySelector('#protocol-text').textContent"))
+        protocol = json.loads(
+            page.until(
+                "((text) => { const { kind, form } = JSON.parse(text);"
+                f" return kind === {json.dumps(kind)} && form === {json.dumps(FORMS[kind])} && text; }})"
+                "(document.querySelector('#protocol-text').textContent)"
+            )
+        )
         answer = browsed.server.ask("POST", "/v1/studies", json={"name": f"kind-{kind}", "protocol": protocol})
         assert answer.status_code == 201, answer.text
 
@@ -229,7 +254,7 @@ def test_texts_that_nobody_wrote_follow_the_language_and_have_gaps_to_fill(brows
     write(page, "#study-consent", english[1])
     write(page, "#study-name", "gaps")
     page.run(f"document.querySelector('[id=\"bot-{BOTS[0]}\"]').click()")
-    press(page, "Make the draft")
+    make_draft(page)
     press(page, "Open it")
     page.until("document.querySelector('#question').open")
     press(page, "Open it", "#question")
@@ -264,7 +289,6 @@ def test_power_agreement_disagreements_and_the_report(browsed: Browsed, page: Pa
     press(page, "Decide", "#disagreements")
     page.until("document.querySelector('#disagreements li [role=status]').innerText === 'decided'")
     open_tab(page, "Report")
-    press(page, "Show the report")
     page.until("document.querySelector('#report table')")
     assert "zebra" in page.text("#report")
     looks_right(page)
@@ -288,36 +312,38 @@ def test_choices_stand_beside_those_with_decisions(browsed: Browsed, page: Page)
     assert browsed.server.ask("PUT", f"/v1/studies/{study.id}/adjudications", json=decision).status_code == 200
     page.go(f"{browsed.address}/healthz")
     page.go(f"{browsed.address}/studies#study={study.id}&tab=report")
-    press(page, "Show the report")
     page.until("document.querySelector('#report table')")
-    heads, row = (
-        page.run(f"[...document.querySelectorAll('#report {cells}')].map((cell) => cell.textContent)")
-        for cells in ("thead th", "tbody tr > *")
-    )
-    shown = dict(zip(heads, row, strict=True))
+    choices = "[...document.querySelectorAll('#report h3')].find((one) => one.textContent === 'Choices')"
+
+    def of_choices() -> dict[str, str]:
+        """The only row under the heading, by its columns."""
+        heads, row = (
+            page.run(f"[...{choices}.nextElementSibling.querySelectorAll('{cells}')].map((cell) => cell.textContent)")
+            for cells in ("thead th", "tbody tr > *")
+        )
+        return dict(zip(heads, row, strict=True))
+
+    shown = of_choices()
     assert shown["Systems"] == "quokka and zebra"
-    assert [shown[name] for name in ("First", "Second", "Ties")] == ["2", "2", "0"]
-    assert shown["First, second, ties with decisions"] == "1 · 3 · 0"
+    assert shown["First · second · ties"] == "2 · 2 · 0"
+    assert shown["With decisions: first · second · ties"] == "1 · 3 · 0"
+    assert "fewer than 6 people" in page.text("#few-participants")
     looks_right(page)
 
     people = browsed.server.ask("GET", f"/v1/studies/{study.id}/participants").json()["participants"]
     for person in people:
         path = f"/v1/studies/{study.id}/participants/{person['code']}/exclusion"
         assert browsed.server.ask("PUT", path, json={"reason": "it was us"}).status_code == 200
-    press(page, "Show the report")
+    page.until("!document.querySelector('#show-report').disabled")
+    press(page, "Compute again")
     page.until("document.querySelector('#left-out')")
     rows = page.run("[...document.querySelectorAll('#left-out tbody tr')].map((row) => row.innerText)")
     assert len(rows) == 2
     for person, row in zip(sorted(people, key=lambda each: each["code"]), rows, strict=True):
         assert (person["code"] in row, "it was us" in row) == (True, True)
-    last = "[...document.querySelectorAll('#report table')].at(-1)"
-    heads, row = (
-        page.run(f"[...{last}.querySelectorAll('{cells}')].map((cell) => cell.textContent)")
-        for cells in ("thead th", "tbody tr > *")
-    )
-    shown = dict(zip(heads, row, strict=True))
-    assert [shown[name] for name in ("First", "Second", "Ties")] == ["0", "0", "0"]
-    assert shown["Everybody: first, second, ties"] == "2 · 2 · 0"
+    shown = of_choices()
+    assert shown["First · second · ties"] == "0 · 0 · 0"
+    assert shown["Everybody: first · second · ties"] == "2 · 2 · 0"
     looks_right(page)
 
 
@@ -328,20 +354,23 @@ def test_the_report_says_where_intervals_lack_and_how_many_reasons_it_leaves_out
     page.go(f"{browsed.address}/studies#study={study.id}&tab=report")
     page.until("document.querySelector('#show-report')")
     page.run(
-        "(() => { const real = window.fetch; window.fetch = (address, ...given) => String(address).endsWith('/report')"
-        " ? Promise.resolve(new Response(JSON.stringify({report: window.given}))) : real(address, ...given); })(); 1"
+        "(() => { const real = window.fetch;"
+        " const given = (content) => Promise.resolve(new Response(JSON.stringify(content)));"
+        " window.fetch = (address, ...more) => String(address).endsWith('/report') ? given({report: window.given})"
+        " : String(address).endsWith('/progress') ? given({counts: {tasks_done: 1}}) : real(address, ...more); })(); 1"
     )
 
     def show(report: dict[str, Any]) -> None:
         page.run(f"window.given = {json.dumps(report)}; document.querySelector('#report').replaceChildren(); 1")
-        press(page, "Show the report")
-        page.until("document.querySelector('#report p')")
+        page.until("!document.querySelector('#show-report').disabled")
+        press(page, "Compute again")
+        page.until("document.querySelector('#report h3')")
 
     def notice() -> bool:
         return bool(page.run("document.querySelector('#few-participants') !== null"))
 
     rated = [study_task(f"P-{n}", (bot,), {"quality": 3 + n % 4}) for n in range(7) for bot in ("a", "b")]
-    chosen = [study_task(f"P-{n}", ("a", "b"), {"better": "left"}) for n in range(7)]
+    chosen = [study_task(f"P-{n}", ("a", "b"), {"better": "left" if n else "right"}) for n in range(7)]
     form = protocol("quality", {"id": "better", "text": "b", "type": "pair"}, analysis={"draws": 50})
     left_out = [study_task(f"Q-{n:03}", ("a",), {"quality": n % 7 + 1}, excluded="it was us") for n in range(502)]
     for tasks, lacks in (

@@ -19,7 +19,7 @@ const MOST_REASONS = 500, MOST_STEPS = 50; // rows of a table
 const KEPT = "without those left out", ALL = "everybody";
 
 /** Return the report of a study, which is shown at once, and its data as files. */
-export function reportTab(study) {
+export function reportSection(study) {
   const node = element("div", { id: "report", "aria-busy": "true" }), trouble = element("div", { "aria-live": "assertive" });
   let shown = null;
   const load = async () => {
@@ -27,11 +27,15 @@ export function reportTab(study) {
     node.setAttribute("aria-busy", "true");
     showProblem(trouble, null);
     try {
-      ({ report: shown } = await get(`/v1/studies/${study.id}/report`));
-      fill(node, numbers(shown));
+      const { counts } = await get(`/v1/studies/${study.id}/progress`);
+      if (["tasks_done", "skipped", "expired"].every((name) => !counts[name])) {
+        fill(node, element("p", { class: "empty" }, "There is nothing to report yet: it begins with the first task that a participant ends."));
+      } else {
+        ({ report: shown } = await get(`/v1/studies/${study.id}/report`));
+        fill(node, numbers(shown));
+      }
     } catch (error) {
-      if (error.document?.code === "bad_input") fill(node, element("p", { class: "empty" }, "There is nothing to report yet: it begins with the first task that a participant ends."));
-      else showProblem(trouble, error);
+      showProblem(trouble, error);
     }
     node.removeAttribute("aria-busy");
     again.disabled = false;
@@ -57,8 +61,6 @@ export function reportTab(study) {
     element("h3", {}, "Data as files"), element("div", { class: "row" }, FILES.filter(([, , kinds]) => kinds === null || kinds.includes(study.kind)).map(asFile)),
   ];
 }
-
-export const reportSection = reportTab;
 
 // ── figures ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -138,8 +140,8 @@ function exclusionPart(report) {
   const who = ([code, own]) => [element("code", {}, code), own.map(({ rule, detail }) => element("div", {}, rule === "by_hand" ? "by hand: " : "", userText(detail)))];
   return [element("h3", {}, "Who is left out, and why"),
     table(["Rule", { name: "Could be judged", isNumber: true }, { name: "Left out", isNumber: true }], rules.map(([name, number]) => [ruleOf(name, exclusions.rules[name]), count(exclusions.judged[name]), count(number)]), { id: "exclusion-rules" }),
-    reasons.length > 0 && element("details", { id: "left-out", open: reasons.length <= 10 }, element("summary", {}, countOf(reasons.length, "participant")), table(["Participant", "Reason"], reasons.slice(0, MOST_REASONS).map(who)),
-      reasons.length > MOST_REASONS && element("p", { class: "faint", id: "left-out-more" }, `${countOf(reasons.length - MOST_REASONS, "more participant")} ${reasons.length === MOST_REASONS + 1 ? "is" : "are"} in the file of the figures.`))];
+    reasons.length > 0 && element("details", { id: "left-out", open: reasons.length <= 10 }, element("summary", {}, countOf(reasons.length, "participant")), table(["Participant", "Reason"], reasons.slice(0, MOST_REASONS).map(who))),
+    reasons.length > MOST_REASONS && element("p", { class: "faint", id: "left-out-more" }, `${countOf(reasons.length - MOST_REASONS, "more participant")} ${reasons.length === MOST_REASONS + 1 ? "is" : "are"} in the file of the figures.`)];
 }
 
 function coursePart({ steps, minutes }) {

@@ -8,7 +8,7 @@ let last = 0;
 
 /** Return the editor of practice items; `items` returns them as a protocol has them, and `set` shows others. */
 export function practiceEditor(kindOf, questionsOf) {
-  const list = element("ol", { class: "plain questions", id: "practice" });
+  const list = element("ol", { class: "plain question-cards", id: "practice" });
   let cards = [];
   const draw = () => fill(list, cards.map((card) => card.node));
   const add = (item) => { const card = practiceCard(item, kindOf, questionsOf, () => { cards = cards.filter((one) => one !== card); draw(); }); cards.push(card); draw(); };

@@ -22,7 +22,7 @@ export const hasTies = (form) => form.questions.some((question) => question.opti
 
 /** Return the editor of a form's questions; `set` shows others, and `form` returns them as a protocol has them. */
 export function questionEditor(kindOf, onChange) {
-  const list = element("ol", { class: "plain questions", id: "questions" });
+  const list = element("ol", { class: "plain question-cards", id: "questions" });
   let shown = { name: "own", questions: [], texts: {} }, cards = [], isChanged = false;
   const changed = () => { isChanged = true; onChange(); };
   const draw = () => fill(list, cards.map((card) => card.node));
