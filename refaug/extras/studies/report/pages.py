@@ -69,7 +69,7 @@ def study_sections(report: Json) -> list[Section]:
 
 
 def _detailed(report: Json) -> dict[str, Json]:
-    """Return the analyses that have figures; where nobody is left out, all participants are those who are kept."""
+    """Return the analyses that have figures; without exclusions, that of all participants stands for both."""
     analyses: dict[str, Json] = dict(report["analyses"])
     if not report["exclusions"]["excluded"]:
         del analyses["kept"]

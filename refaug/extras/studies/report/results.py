@@ -40,7 +40,7 @@ def result_sections(report: Json) -> list[Section]:
 
 
 def _shown_analyses(report: Json) -> dict[str, Json]:
-    """Return the analyses that stand beside each other; where nobody is left out, they are one."""
+    """Return the analyses that stand beside each other: one where no participant is left out."""
     analyses = report["analyses"]
     if not report["exclusions"]["excluded"]:
         return {"": analyses["all"]}
@@ -177,7 +177,7 @@ def _table(
     cells: Callable[[Any], list[str]],
     main: int = 0,
 ) -> Table:
-    """Return a table with a cell of everybody at the end where somebody is left out, and why intervals are missing."""
+    """Return a table, with a column of all participants at the end where rules leave some out, and its notes."""
     figures = [figure for _, own in rows for figure in own if figure is not None]
     has_both = len(analyses) > 1
     return without_empty_columns(
