@@ -17,11 +17,11 @@ from studied import BOTS, CONSENT, add_bots, agree, press_button, say, study_hom
 pytestmark = [pytest.mark.machine, pytest.mark.slow]
 MOST_ACTS: Final = 25
 TWO: Final = BOTS[:2]
-_ANSWER: Final = """document.querySelectorAll('.question').forEach((question) => {
+_ANSWER: Final = """document.querySelectorAll('.question').forEach((question, place) => {
   const inputs = [...question.querySelectorAll('input')], words = question.innerText;
   const named = inputs.find((input) => words.split(input.labels[0].innerText.trim()).length > 2);
-  (inputs.length > 5 ? inputs[4] : named ?? inputs[0])?.click();
-}); 1"""  # five of seven; what a check of attention asks for stands in its question and in one of its options
+  (inputs.length > 5 ? inputs[3 + place % 3] : named ?? inputs[0])?.click();
+}); 1"""  # four to six of seven; what a check of attention asks for stands in its question and in one of its options
 
 
 class Researcher:

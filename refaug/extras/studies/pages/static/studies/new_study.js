@@ -63,7 +63,7 @@ function controls() {
     form: select([]), items: element("input", { type: "file", accept: ".jsonl,.json,application/json" }),
     perParticipant: number("", 1, 200), target: number(50, 1, 1_000_000), ratings: number(3, 1, 1_000), minTurns: number(3, 0, 200), maxTurns: number(30, 1, 200),
     delay: select([["typing", "as if it were typed"], ["none", "at once"]]), consent: area(template.consent, { rows: 10 }), guidelines: area(template.guidelines),
-    attempts: number(2, 1, 10), least: number(0.75, 0, 1, { step: 0.05 }), attention: number(1, 0, 10), repeat: number(0, 0, 10), code: text({ maxlength: 64, placeholder: "one of its own for each participant" }), back: text({ type: "url", placeholder: "https://…, with {code}" }),
+    attempts: number(2, 1, 10), least: number(0.75, 0, 1, { step: 0.05 }), attention: number(1, 0, 10), repeat: number(0, 0, 10), code: text({ maxlength: 64, placeholder: "one of its own for each participant" }), back: text({ type: "url", placeholder: "the recruiting service's page, with {code}" }),
     pay: number("", 0, 1_000_000, { step: 0.01 }), currency: text({ value: "EUR", maxlength: 3 }), minutes: number("", 0, 1_000), retention: number(365, 1, 36_500), stop: number("", 1, 1_000_000),
     bots: element("div", { class: "bot-choices", id: "study-bots", tabindex: -1, role: "group", "aria-labelledby": "study-bots-title" }), file: element("pre", { id: "protocol-text", tabindex: 0, "aria-label": "The protocol as JSON" }),
     missing: element("div", { id: "study-missing" }), preview: element("div", { id: "new-preview" }),
