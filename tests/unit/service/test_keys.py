@@ -103,7 +103,7 @@ def test_keys_that_make_no_sense_are_not_made(keys: KeyStore) -> None:
             keys.create(name, **{"scopes": [Scope.READ], "now": NOW, **given})  # type: ignore[arg-type]
 
     refused(Usage, "A b", name="A b")
-    refused(BadInput, "read, score, write, study, admin", scopes=[])
+    refused(BadInput, ", ".join(Scope), scopes=[])
     refused(BadInput, 0, rate_per_s=0.0)
     refused(BadInput, math.nan, rate_per_s=math.nan)
     refused(BadInput, math.inf, rate_per_s=math.inf)

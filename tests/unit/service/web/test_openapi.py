@@ -140,13 +140,13 @@ def test_every_route_under_v1_asks_for_a_key_of_a_scope_that_it_names(document: 
             assert "security" not in operation
         elif path.startswith("/v1/") or path == "/metrics":
             assert {"401", "403", "429"} <= set(operation["responses"]), (method, path)
-            said = re.search("one with the scope ([a-z` ]+) is needed", operation["description"])
+            said = re.search("one with the scope ([a-z` -]+) is needed", operation["description"])
             if path == "/v1/key":  # what any key may ask: what it allows
                 assert "any one is needed" in operation["description"]
                 assert operation["security"] == [{"bearer": []}, {"key": []}, {}]
                 continue
             assert said is not None, (method, path)
-            scopes = re.findall("`([a-z]+)`", said[1])
+            scopes = re.findall("`([a-z-]+)`", said[1])
             assert scopes
             assert set(scopes) <= set(Scope)
             ways = [{kind: [scope]} for scope in scopes for kind in ("bearer", "key")]

@@ -259,5 +259,5 @@ def test_there_are_four_sizes_of_text() -> None:
 
 
 def test_the_keys_page_offers_every_scope() -> None:
-    offered = re.findall(r'name="scope" value="(\w+)" data-allowed="([^"]+)"', render_shell("/keys", ""))
+    offered = re.findall(r'name="scope" value="([\w-]+)" data-allowed="([^"]+)"', render_shell("/keys", ""))
     assert offered == [(scope.value, ALLOWED[scope]) for scope in Scope]

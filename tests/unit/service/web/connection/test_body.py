@@ -23,6 +23,7 @@ from starlette.testclient import TestClient
 
 from refaug.core.errors import TooLarge
 from refaug.core.home import Settings
+from refaug.service.scopes import Scope
 from refaug.service.server_settings import MIB
 from refaug.service.web.answers import json_response
 from refaug.service.web.connection.body import MODELS, body_of, parse_body, parse_json, read_body, request_body
@@ -313,9 +314,9 @@ def test_a_list_that_no_field_takes_is_refused_before_its_values_are_made(model:
 def test_a_field_takes_as_many_elements_as_it_says() -> None:
     dialogues = parse_json(DialoguesIn, b'{"dialogues":%b}' % _MORE).dialogues
     assert len(dialogues) == 100_001
-    scopes = b'{"name":"a","scopes":["read","read","read","read","read","read"]}'
+    one_too_many = ["read"] * (len(Scope) + 1)
     with refusing(BadRequest):
-        parse_json(KeyIn, scopes)
+        parse_json(KeyIn, json.dumps({"name": "a", "scopes": one_too_many}).encode())
     ids = [f"i{number}" for number in range(100_001)]
     assert parse_json(SetScoresIn, json.dumps({"items": ids, "replies": {"a": ["x"]}}).encode()).items == ids
 
