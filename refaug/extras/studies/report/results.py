@@ -87,7 +87,7 @@ def _ratings(question: str, analyses: Mapping[str, Json], report: Json) -> Secti
     ]
     tables = [_means_table(analyses, means)]
     if gaps:
-        turned = [[_towards(gap, own[-1]) for gap in own] for own in gaps]
+        turned: list[list[Any]] = [[_towards(gap, own[-1]) for gap in own] for own in gaps]
         forests.append(
             ForestPlot.of(
                 f"Differences with {level} intervals; right of the line the first bot is better",
