@@ -98,6 +98,8 @@ def test_a_first_study_takes_at_most_25_acts(browsed: Browsed) -> None:
     researcher.press("Next")
     researcher.press("Next")
     researcher.fill("#study-consent", CONSENT)
+    researcher.follow("details:has(#exclude-fast) > summary")
+    researcher.follow("#exclude-fast")  # scripted people answer at once
     researcher.press("Next")
     page.until("document.querySelector('#new-preview')?.innerText.includes('You talk with chatbots')")
     assert page.text("#study-missing").startswith("Nothing is missing")
