@@ -36,7 +36,7 @@ export function responsesTab(study, context, add) {
     load: async (offset, limit) => { const page = await get(pathOf(offset, limit)); showProblem(problem, null); return { rows: page.responses, total: page.total }; },
     open: (row, place) => view.open(row, place),
     onProblem: (error) => showProblem(problem, error),
-    onTotal: (number) => { total.textContent = number ? `${countOf(number, "response")}. Arrow keys move, Enter opens one.` : "No response is like this. Take a filter away to see more."; list.node.hidden = !number; },
+    onTotal: (number) => { total.textContent = number ? `${countOf(number, "response")}. A click or Enter opens one.` : "No response is like this. Take a filter away to see more."; list.node.hidden = !number; },
   });
   const view = responseView(study, context, { list });
   const refresh = () => { list.setColumns(columns()); list.reset(); keep.hidden = !query.participant; };
