@@ -73,9 +73,9 @@ class FlatSearch:
         """Return the nearest vectors of the chunks (queries, chunks) that are near enough."""
         query, chunk = np.nonzero(near_enough)
         place = np.arange(len(query)) - np.searchsorted(query, query)
-        where = np.full((len(queries), int(place.max()) + 1, _CHUNK), -1, np.int64)
-        where[query, place] = chunk[:, None] * _CHUNK + np.arange(_CHUNK)
-        where = where.reshape(len(queries), -1)
+        chunks = np.full((len(queries), int(place.max()) + 1, _CHUNK), -1, np.int64)
+        chunks[query, place] = chunk[:, None] * _CHUNK + np.arange(_CHUNK)
+        where: Ids = chunks.reshape(len(queries), -1)
         where[where >= self.size] = -1
         near = np.empty(where.shape, np.float32)
         pointers = [untyped_faiss.swig_ptr(array) for array in (np.ascontiguousarray(queries), near, where)]

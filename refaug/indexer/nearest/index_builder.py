@@ -155,9 +155,8 @@ class AnnIndex:
                 raise Corrupt(
                     "the index of vectors names vectors that it does not hold", remedy="build the index again"
                 )
-            if self.projection is not None:
-                near = 1 - near / 2
-            ids[:, :width], similarities[:, :width] = where, near
+            ids[:, :width] = where
+            similarities[:, :width] = near if self.projection is None else 1 - near / 2
             similarities[ids < 0] = -np.inf
         return ids, similarities
 

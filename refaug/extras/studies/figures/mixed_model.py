@@ -143,7 +143,7 @@ def _item_of(task: StudyTask, openings: Collection[str]) -> str | None:
 def _same_groups(first: Places, second: Places) -> bool:
     """Return whether two factors part the rows alike: their variances cannot be told apart."""
     pairs = len(np.unique(first * (second.max() + 1) + second))
-    return pairs == first.max() + 1 == second.max() + 1
+    return pairs == int(first.max()) + 1 == int(second.max()) + 1
 
 
 def _mean(fit: CrossedFit, place: int, bot: str, judges: int, level: float) -> ModelMean:

@@ -209,7 +209,8 @@ def _recruit(
     if row is None:
         return {"id": person, "decision": "unknown", "code": None, "state": None, "minutes": None, "reasons": []}
     broken = broken_by.get(row.code, ())
-    reasons = [f"{rule.rule}: {rule.detail}" for rule in broken] or [row.excluded_reason] * bool(row.excluded_reason)
+    own = [row.excluded_reason] if row.excluded_reason else []
+    reasons = [f"{rule.rule}: {rule.detail}" for rule in broken] or own
     if row.state == "done":
         decision = "look" if reasons else "approve"
     else:
