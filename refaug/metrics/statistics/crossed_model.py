@@ -12,7 +12,7 @@ The larger factor's block is diagonal and eliminated first, so that a step costs
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import log, pi
 from typing import Final
@@ -26,11 +26,13 @@ from refaug.metrics.statistics.resampling import Floats
 
 Places = NDArray[np.intp]
 
-MOST_CELLS: Final = 300_000_000  # levels of the larger factor times those of the smaller squared: about a second
+MOST_CELLS: Final = 300_000_000  # of `fit_cost`: a fit takes about a second
 _MOST_STEPS: Final = 100
 _MOST_HALVINGS: Final = 30
 _FLAT: Final = 1e-8  # gradient, or gain of a step, of a restricted deviance that is at its least
 _LARGEST_RATIO: Final = 1e8  # of a variance to the residual's: there is no residual left
+_GROWTH: Final = 100.0  # of 1 + a ratio in a step, at most
+_NOISE: Final = 1e-12  # of the sum of all squares: what is left is of rounding
 
 
 @dataclass(frozen=True)
@@ -56,9 +58,10 @@ class CrossedFit:
         return 2 * float(contrast @ self.covariance @ contrast) ** 2 / spread
 
 
-def fit_cost(factors: Sequence[int]) -> int:
-    """Return what a step of the fit costs, by the numbers of levels of the factors."""
-    return max(factors) * min(factors) ** 2 if len(factors) > 1 else max(factors, default=0)
+def fit_cost(factors: Sequence[int], systems: int) -> int:
+    """Return what a step of the fit costs, by the numbers of levels of the factors: the cells of its products."""
+    *smaller, largest = sorted(factors)
+    return largest * (sum(smaller) + systems) ** 2
 
 
 def is_told_apart(system: Places, factor: Places) -> bool:
@@ -70,12 +73,22 @@ def is_told_apart(system: Places, factor: Places) -> bool:
     return pairs > int(system.max()) + 1  # else each system has one level
 
 
-def crossed_fit(numbers: Floats, system: Places, factors: Sequence[Places]) -> CrossedFit:
+def crossed_fit(
+    numbers: Floats, system: Places, factors: Sequence[Places], check: Callable[[], None] = lambda: None
+) -> CrossedFit:
     """Fit one or two factors; systems and levels are numbered from 0.
 
-    BadInput where the ratings have no residual left, so that no variance can be compared with it.
+    BadInput where the ratings have no residual left, so that no variance can be compared with it. `check` is called
+    before each product of matrices, and ends the work by raising.
     """
-    return _RestrictedLikelihood(numbers, system, factors).fitted()
+    try:
+        return _RestrictedLikelihood(numbers, system, factors, check).fitted()
+    except np.linalg.LinAlgError:
+        raise _no_residual() from None
+
+
+def _no_residual() -> BadInput:
+    return BadInput("the ratings leave no residual", remedy="raters who differ in more than their level")
 
 
 @dataclass(frozen=True)
@@ -93,14 +106,15 @@ class _Products:
 class _RestrictedLikelihood:
     """The restricted likelihood of ratings as a function of the variances' ratios."""
 
-    def __init__(self, numbers: Floats, system: Places, factors: Sequence[Places]) -> None:
+    def __init__(self, numbers: Floats, system: Places, factors: Sequence[Places], check: Callable[[], None]) -> None:
+        self.check = check
         self.count, self.systems = len(numbers), int(system.max()) + 1
         self.centre = float(numbers.mean())
         levels = [int(factor.max()) + 1 for factor in factors]
         self.order = sorted(range(len(factors)), key=lambda place: -levels[place])  # the larger one first
         placed = [factors[place] for place in self.order]
         y = numbers - self.centre
-        self.total = float(y @ y)
+        self.noise = _NOISE * float(numbers @ numbers)
         first = placed[0]
         self.first_counts = np.bincount(first).astype(np.float64)
         others = [*placed[1:], system]
@@ -118,15 +132,15 @@ class _RestrictedLikelihood:
                 np.add.at(self.among, (start + other, begin + another), 1.0)
         self.with_first[:, width] = np.bincount(first, y)
         self.among[width, :] = self.among[:, width]
-        self.among[width, width] = self.total
+        self.among[width, width] = y @ y
 
     def fitted(self) -> CrossedFit:
         """Return the fit at the least restricted deviance."""
-        if self.total <= 0 or self.count <= self.systems:
-            raise BadInput("the ratings leave no residual", remedy="ratings that differ, more of them than systems")
+        if self.count <= self.systems:
+            raise BadInput("the ratings leave no residual", remedy="more ratings than systems")
         ratios = self._ratios()
         if ratios.max() > _LARGEST_RATIO:
-            raise BadInput("the ratings leave no residual", remedy="raters who differ in more than their level")
+            raise _no_residual()
         return self._fit_at(ratios)
 
     def _ratios(self) -> Floats:
@@ -142,7 +156,7 @@ class _RestrictedLikelihood:
             step[free] = self._step(gradient[free], hessian[np.ix_(free, free)], products.crossed[np.ix_(free, free)])
             before, reached = self._deviance(products), ratios
             for halving in range(_MOST_HALVINGS):
-                reached = np.maximum(0.0, ratios + step / 2**halving)
+                reached = np.clip(ratios + step / 2**halving, 0.0, _GROWTH * (1 + ratios))
                 products = self._products(reached)
                 if self._deviance(products) <= before + _FLAT:
                     break
@@ -169,6 +183,7 @@ class _RestrictedLikelihood:
         return diagonal, plain, scale
 
     def _products(self, ratios: Floats) -> _Products:
+        self.check()
         diagonal, plain, scale = self._eliminated(ratios)
         width = len(plain) - 1
         system = plain[:-1, :-1] * np.outer(scale[:-1], scale[:-1])
@@ -178,6 +193,8 @@ class _RestrictedLikelihood:
         of_first = self.with_first / diagonal[:, None]  # Z_1'V_1⁻¹ of the rest and y
         through = scipy.linalg.solve_triangular(factor, (of_first[:, :-1] * scale[:-1]).T, lower=True)  # (width, first)
         squares = float(plain[width, width] - solved[:, width] @ solved[:, width])
+        if squares <= self.noise:
+            raise _no_residual()
         slope_first = of_first[:, width] - through.T @ solved[:, width]
         bare = self.first_counts / diagonal
         held = np.einsum("wf,wf->f", through, through)
@@ -207,14 +224,12 @@ class _RestrictedLikelihood:
         )
 
     def _deviance(self, products: _Products) -> float:
-        if products.squares <= 0:
-            return -np.inf
         freedom = self.count - self.systems
         return products.log_determinants + freedom * (1 + log(2 * pi * products.squares / freedom))
 
     def _derivatives(self, products: _Products) -> tuple[Floats, Floats]:
         """Return gradient and Hessian of the deviance by the ratios, the residual's variance at its best."""
-        freedom, squares = self.count - self.systems, max(products.squares, 1e-300)
+        freedom, squares = self.count - self.systems, products.squares
         gradient = products.traces - freedom * products.slopes / squares
         outer = np.outer(products.slopes, products.slopes) / squares**2
         return gradient, -products.crossed + freedom * (2 * products.curves / squares - outer)
@@ -222,8 +237,6 @@ class _RestrictedLikelihood:
     def _fit_at(self, ratios: Floats) -> CrossedFit:
         products = self._products(ratios)
         residual = products.squares / (self.count - self.systems)
-        if not residual > 1e-12 * self.total / self.count:
-            raise BadInput("the ratings leave no residual", remedy="raters who differ in more than their level")
         diagonal, plain, scale = self._eliminated(ratios)
         inner = self.inner
         scaled = plain * np.outer(scale, scale)

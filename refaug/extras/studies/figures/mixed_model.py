@@ -7,7 +7,7 @@ It takes the numbers of a scale for equally spaced.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, Final
@@ -16,6 +16,7 @@ import numpy as np
 import scipy
 
 from refaug.core.errors import BadInput
+from refaug.extras.studies.figures.disagreements import go_on
 from refaug.extras.studies.questions import RatingRow
 from refaug.extras.studies.records import StudyTask, TurnRole
 from refaug.metrics.statistics.crossed_model import (
@@ -81,10 +82,13 @@ class MixedModel:
     why: str | None = None
 
 
-def mixed_model(rows: Sequence[RatingRow], *, level: float, openings: Collection[str] = ()) -> MixedModel:
+def mixed_model(
+    rows: Sequence[RatingRow], *, level: float, openings: Collection[str] = (), check: Callable[[], None] = go_on
+) -> MixedModel:
     """Fit the ratings of one question by restricted maximum likelihood.
 
-    Items are those that several ratings are about; of chats that begin with fixed texts, these texts.
+    Items are those that several ratings are about; of chats that begin with fixed texts, these texts. `check` is
+    called before each product of matrices, and ends the work by raising.
     """
     names, bot = _numbered(row.bot for row in rows)
     person = _numbered(row.participant for row in rows)[1]
@@ -93,11 +97,12 @@ def mixed_model(rows: Sequence[RatingRow], *, level: float, openings: Collection
     if items is not None and is_told_apart(bot, items) and not _same_groups(person, items):
         factors[items_are] = items
     if not factors:
-        return MixedModel(ratings=len(rows), why="no participant has two ratings: nothing tells levels from the rest")
-    if (cells := fit_cost([int(factor.max()) + 1 for factor in factors.values()])) > MOST_CELLS:
+        return MixedModel(ratings=len(rows), why=_why_untold(person))
+    cells = fit_cost([int(factor.max()) + 1 for factor in factors.values()], len(names))
+    if cells > MOST_CELLS:
         return MixedModel(ratings=len(rows), why=f"too many participants and items, {cells:,} of {MOST_CELLS:,} cells")
     try:
-        fit = crossed_fit(np.array([row.number for row in rows], np.float64), bot, list(factors.values()))
+        fit = crossed_fit(np.array([row.number for row in rows], np.float64), bot, list(factors.values()), check)
     except BadInput as refusal:
         return MixedModel(ratings=len(rows), why=refusal.message)
     judges = np.array([len(np.unique(person[bot == place])) for place in range(len(names))])
@@ -111,10 +116,20 @@ def mixed_model(rows: Sequence[RatingRow], *, level: float, openings: Collection
     )
 
 
-def model_cost(tasks: Sequence[StudyTask]) -> float:
+def model_cost(tasks: Sequence[StudyTask], openings: Collection[str] = ()) -> float:
     """Return an upper bound of the units of the model of one question."""
-    people, items = len({task.participant for task in tasks}), len({_item_of(task, ()) or "" for task in tasks})
-    return _A_FIT + _A_CELL * min(MOST_CELLS, fit_cost([people, items]))
+    people, items = len({task.participant for task in tasks}), len({_item_of(task, openings) for task in tasks})
+    bots = len({bot.bot for task in tasks for bot in task.bots})
+    return _A_FIT + _A_CELL * min(MOST_CELLS, fit_cost([people, items], bots))
+
+
+def _why_untold(person: Places) -> str:
+    """Return why ratings do not tell the levels of their participants, by the participant of each rating."""
+    if not person.any():
+        return "there is one participant: nothing tells levels of participants apart"
+    if int(person.max()) + 1 == len(person):
+        return "no participant has two ratings: nothing tells levels from the rest"
+    return "each bot has one participant: nothing tells levels of participants from bots"
 
 
 def _numbered(names: Iterable[str]) -> tuple[list[str], Places]:

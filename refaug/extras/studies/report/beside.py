@@ -140,15 +140,13 @@ def _means(talks: Sequence[Conversation], scores: Sequence[np.ndarray[Any, np.dt
 
 def _hybrid_agreement(hybrid: ScoredHybrid, talks: Sequence[Conversation], question: str) -> dict[str, object]:
     """Return the correlation of a hybrid's mean scores with the mean ratings, over bots."""
-    rated = [
-        (talk.bot, hybrid.scores[talk.id], talk.ratings[question])
-        for talk in talks
-        if question in talk.ratings and isfinite(hybrid.scores.get(talk.id, float("nan")))
-    ]
-    bots = sorted({bot for bot, _, _ in rated})
+    rated: dict[str, list[tuple[float, float]]] = {}
+    for talk in talks:
+        if question in talk.ratings and isfinite(score := hybrid.scores.get(talk.id, float("nan"))):
+            rated.setdefault(talk.bot, []).append((score, talk.ratings[question]))
     scores, means = (
-        np.array([np.mean([entry[column] for entry in rated if entry[0] == bot]) for bot in bots], np.float64)
-        for column in (1, 2)
+        np.array([np.mean([pair[column] for pair in rated[bot]]) for bot in sorted(rated)], np.float64)
+        for column in (0, 1)
     )
     figures = agreement_of_bots(scores, means)
     return {

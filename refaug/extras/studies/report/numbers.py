@@ -91,7 +91,7 @@ def factor_tests(
 def protocol_factors(protocol: Mapping[str, Any] | None) -> dict[str, dict[str, str]]:
     """Return the factors that a protocol gives for each bot."""
     analysis = (protocol or {}).get("analysis") or {}
-    factors = analysis.get("factors", {})
+    factors: Any = analysis.get("factors", {})
     if not isinstance(factors, Mapping) or not all(isinstance(levels, Mapping) for levels in factors.values()):
         raise BadInput(
             "protocol: analysis.factors: an object of bots was expected", remedy='{"c-bm25": {"data": "movies"}}'
@@ -191,7 +191,8 @@ def report_cost(tasks: Iterable[StudyTask], protocol: Mapping[str, Any], draws: 
     """Return an upper bound of the units of `study_report`: each answer takes part in each draw of each analysis."""
     counted = main_tasks(tasks)
     questions = len(protocol_questions(protocol, counted)) + 1  # and the mean of all
-    of_question = len(counted) * (_OF_ANSWER + _OF_DRAW * draws) + model_cost(counted)
+    openings = tuple(protocol.get("openings") or ())
+    of_question = len(counted) * (_OF_ANSWER + _OF_DRAW * draws) + model_cost(counted, openings)
     return _ANALYSES * (questions * of_question + agreement_cost(counted, protocol))
 
 
@@ -203,7 +204,7 @@ def study_report(
 ) -> dict[str, Any]:
     """Return every figure of the tasks of one study; their order changes nothing.
 
-    `check` is called before each question and each pair of participants, and ends the work by raising.
+    `check` is called before each question, step of a model and pair of participants, and ends the work by raising.
     """
     settings = settings or StudyAnalysis.of_protocol(protocol)
     listed = sorted(tasks, key=task_order)
@@ -337,7 +338,7 @@ def _analysis(
     return {
         "participants": len({task.participant for task in group}),
         "tasks": len(counted),
-        "ratings": _by_question(ratings, lambda rows: _ratings_json(rows, factors, openings, settings), check),
+        "ratings": _by_question(ratings, lambda rows: _ratings_json(rows, factors, openings, settings, check), check),
         "choices": _by_question(choices, lambda rows: _choices_json(rows, settings), check),
         "agreement": [
             *(
@@ -382,6 +383,7 @@ def _ratings_json(
     factors: Mapping[str, Mapping[str, str]],
     openings: Sequence[str],
     settings: StudyAnalysis,
+    check: Callable[[], None],
 ) -> dict[str, object]:
     means = partial(
         rating_means, draws=settings.draws, seed=settings.seed, level=settings.level, clustered=settings.clustered
@@ -402,7 +404,7 @@ def _ratings_json(
             {**asdict(gap), "why": _why(gap.low, min(people[gap.first], people[gap.second]))}
             for gap in figures.differences
         ],
-        "model": asdict(mixed_model(rows, level=settings.level, openings=openings)),
+        "model": asdict(mixed_model(rows, level=settings.level, openings=openings, check=check)),
         "z": z,
         "factors": [asdict(test) for test in factor_tests(rows, factors, draws=settings.draws, seed=settings.seed)],
     }

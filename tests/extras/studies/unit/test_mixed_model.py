@@ -103,6 +103,8 @@ def test_five_participants_have_no_interval_and_no_p():
     [
         ([study_task(f"P-{person}", ("a",), {"quality": person % 7 + 1}) for person in range(9)], "no participant has"),
         ([study_task(f"P-{person}", (bot,), {"quality": 4}) for person in range(9) for bot in "ab"], "no residual"),
+        ([study_task("P-1", (bot,), {"quality": n}) for n in range(3) for bot in "ab"], "there is one participant"),
+        ([study_task(f"P-{bot}", (bot,), {"quality": n}) for n in range(3) for bot in "ab"], "each bot has one"),
     ],
 )
 def test_a_model_that_cannot_be_fitted_says_why(tasks, why):
@@ -119,6 +121,30 @@ def test_more_participants_and_items_than_fit_are_refused_and_their_cost_is_boun
     ]
     assert "too many participants and items" in mixed_model(rows_of(tasks), level=0.95).why
     assert model_cost(tasks) == model_cost(tasks * 2) == 910_000
+
+
+def test_the_cost_counts_openings_and_bots():
+    def opened(person, number, bot):
+        sides = [{"side": "one", "turns": [{"n": 1, "role": "bot", "text": f"Hi {number}!"}]}]
+        return study_task(f"P-{person}", (bot,), {"quality": 3}, sides=sides)
+
+    tasks = [opened(person, number, bot) for person in range(50) for number in range(20) for bot in "ab"]
+    assert model_cost(tasks, [f"Hi {number}!" for number in range(20)]) == 10_000 + 0.003 * 50 * 22**2
+    assert model_cost(tasks) == 10_000 + 0.003 * 50 * 3**2
+
+
+@pytest.mark.parametrize("people", [6, 7, 10])
+@pytest.mark.parametrize("answers", [{"quality": 4, "fluency": 5, "fun": 4}, {"a": 5, "b": 4}])
+def test_a_report_of_people_who_agree_in_all_is_whole(people, answers):
+    is_by_bot = "a" in answers
+    form = protocol("quality", analysis={"draws": 100}) if is_by_bot else protocol(*answers, analysis={"draws": 100})
+    tasks = [
+        study_task(f"P-{person}", (bot,), {"quality": answers[bot]} if is_by_bot else answers)
+        for person in range(people)
+        for bot in "ab"
+    ]
+    ratings = study_report(tasks, form)["analyses"]["kept"]["ratings"]
+    assert {figures["model"]["why"] for figures in ratings.values()} == {"the ratings leave no residual"}
 
 
 def test_the_report_and_its_page_have_the_model():

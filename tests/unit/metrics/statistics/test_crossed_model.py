@@ -131,6 +131,38 @@ def test_ratings_without_a_residual_are_refused():
             crossed_fit(numbers, np.tile([0, 1], 3), [np.repeat(np.arange(3), 2)])
 
 
+def test_constant_ratings_of_each_system_or_sum_of_levels_are_refused_whatever_rounding_leaves():
+    random = np.random.default_rng(9)
+    for _ in range(100):
+        people, systems, scale = int(random.integers(6, 30)), int(random.integers(1, 5)), random.choice([1, 3, 7, 1e3])
+        system, person = np.tile(np.arange(systems), people * 2), np.repeat(np.arange(people), systems * 2)
+        item = np.arange(len(person)) // systems % 5
+        of_systems, of_people, of_items = (np.round(random.normal(size=n) * 9) / scale for n in (systems, people, 5))
+        for numbers, factors in (
+            (of_systems[system], [person]),
+            (of_systems[system], [person, item]),
+            ((of_systems[system] + of_people[person]), [person]),
+            ((of_systems[system] + of_people[person] + of_items[item]), [person, item]),
+        ):
+            with refusing(BadInput):
+                crossed_fit(numbers, system, factors)
+
+
+def test_each_product_of_a_fit_asks_whether_to_go_on():
+    class Stop(Exception):
+        """The work is ended."""
+
+    def look():
+        asked.append(1)
+        if len(asked) == 3:
+            raise Stop
+
+    asked = []
+    numbers, system, by_name = small_set("crossed")
+    with pytest.raises(Stop):
+        crossed_fit(numbers, system, list(by_name.values()), look)
+
+
 def test_a_factor_is_told_apart_where_levels_repeat_and_differ_within_systems():
     system = np.array([0, 0, 1, 1])
     assert is_told_apart(system, np.array([0, 1, 0, 1]))
