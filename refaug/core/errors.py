@@ -174,6 +174,10 @@ class NotAllowed(RefaugError):
 
     code, exit_code, status = "not_allowed", 3, 403
 
+    def __init__(self, message: str = "", *, remedy: str = "", scope: str = "") -> None:
+        super().__init__(message, remedy=remedy)
+        self.scope = scope  # that the key lacks, where another key would do
+
 
 class Later(RefaugError):
     """Not now: the same request may go through after `retry_after_s`."""

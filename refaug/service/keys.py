@@ -112,7 +112,8 @@ class Key:
         """Raise NotAllowed if the key does not allow this."""
         if not self.allows(scope):
             held = ", ".join(sorted(self.scopes))
-            raise NotAllowed(f"key {self.name} allows {held}, and this needs {scope}", remedy="ask for another key")
+            message = f"key {self.name} allows {held}, and this needs {scope}"
+            raise NotAllowed(message, remedy="ask for another key", scope=scope)
 
     def require_valid(self, now: datetime) -> None:
         """Raise NoKey if the key was revoked or has expired; only the holder of the secret learns which."""

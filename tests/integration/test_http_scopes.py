@@ -158,7 +158,7 @@ def test_a_route_is_open_to_keys_of_its_scope_alone(
         is_open = held in (scope, Scope.ADMIN, OTHER_SCOPES.get((method, path)))
         assert (answer.status_code not in (401, 403)) == is_open, (held, answer.text)
         if not is_open:
-            assert answer.json()["code"] == "not_allowed"
+            assert (answer.json()["code"], answer.json()["scope"]) == ("not_allowed", scope)
 
 
 def test_every_route_is_in_the_table_or_open_to_all_on_purpose() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -117,6 +118,29 @@ def test_a_line_chart_says_the_value_under_its_cursor(page: Any) -> None:
     assert page.run(reading) != first
     page.run(f"{chart}.querySelector('details').open = true")
     page.until(f"{chart}.querySelectorAll('tbody tr').length === 48")
+
+
+def test_a_line_chart_describes_each_line_by_its_own_values(page: Any) -> None:
+    label = page.run(f"{within('line-charts')}.querySelectorAll('figure')[1].querySelector('.drawing svg').ariaLabel")
+    spans = re.findall(r"(median|95th percentile) between (\d+) ms and (\d+) ms", label)
+    assert spans == [("median", "32", "53"), ("95th percentile", "83", "132")]
+
+
+def test_only_a_missing_scope_invites_to_enter_another_key(page: Any) -> None:
+    def shown(**members: str) -> str:
+        problem = {"code": "not_allowed", "title": "Not allowed", "detail": "it may not be", "request_id": "r1"}
+        return str(
+            page.run(
+                "Promise.all([import('./static/api.js'), import('./static/frame.js')]).then(([api, frame]) =>"
+                f" frame.problemBox(new api.Problem({json.dumps(problem | members)}, 403)).textContent)"
+            )
+        )
+
+    told = shown(remedy="another host")
+    assert "What helps: another host" in told
+    assert "r1" in told
+    assert "Enter a key" not in told
+    assert "Enter a key" in shown(scope="admin", remedy="ask for another key")
 
 
 def test_every_component_has_a_picture_and_a_line_in_the_design() -> None:

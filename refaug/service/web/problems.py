@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from refaug.core.errors import Later, RefaugError, Usage
+from refaug.core.errors import Later, NotAllowed, RefaugError, Usage
 from refaug.core.text.messages import MOST_SUGGESTIONS, suggestion
 from refaug.scoring.items import BadItem
 from refaug.service.web.pages.problem_page import VARY, problem_page, wants_page
@@ -137,6 +137,7 @@ class ProblemOut(BaseModel):
     detail: str = Field(description="what happened")
     remedy: str | None = Field(default=None, description="what would help")
     field: str | None = Field(default=None, description="the option of the request that it is about")
+    scope: str | None = Field(default=None, description="the scope that the key lacks")
     request_id: str = Field(description="names this request in the server's log")
     errors: list[FieldProblem] | None = Field(default=None, description="every place that is wrong, the first ones")
     more_errors: int | None = Field(default=None, description="how many more there are")
@@ -321,6 +322,8 @@ def problem_response(request: Request, error: RefaugError) -> Response:
         body["remedy"] = state.without_paths(error.remedy)
     if isinstance(error, Usage) and error.field:
         body["field"] = error.field
+    if isinstance(error, NotAllowed) and error.scope:
+        body["scope"] = error.scope
     if isinstance(error, BadRequest) and error.errors:
         body["errors"] = error.errors[:MAX_SHOWN]
         if error.error_count > len(body["errors"]):

@@ -47,6 +47,10 @@ export function lineFigure({ title, note = null, series, format = count, limit =
   const words = (at) => [whole.format(at), ": ", lines.map((line, place) => [place ? ", " : "", lines.length > 1 ? `${printable(line.label)} ` : "", element("b", {}, text(valueAt[place].get(at)))])];
   const newest = () => ["latest: ", lines.map((line, place) => [place ? ", " : "", lines.length > 1 ? `${printable(line.label)} ` : "", element("b", {}, text(line.points.findLast(([, value]) => value !== null)?.[1]))])];
   const text = (value) => (typeof value === "number" ? format(value) : "–");
+  const span = ({ points }) => {
+    const own = points.map(([, value]) => value).filter((value) => value !== null);
+    return own.length ? `between ${text(Math.min(...own))} and ${text(Math.max(...own))}` : "without a value";
+  };
 
   const draw = (width) => {
     const right = width - RIGHT, bottom = height - BELOW;
@@ -112,7 +116,7 @@ export function lineFigure({ title, note = null, series, format = count, limit =
 
   read(null);
   const shown = figure({ title, note, draw,
-    describe: `${title}, ${whole.format(times[0])} to ${whole.format(times.at(-1))}: ${lines.map((line) => `${line.label} between ${text(Math.min(...values))} and ${text(Math.max(...values))}`).join("; ")}; the arrow keys read the values`,
+    describe: `${title}, ${whole.format(times[0])} to ${whole.format(times.at(-1))}: ${lines.map((line) => `${line.label} ${span(line)}`).join("; ")}; the arrow keys read the values`,
     names: ["Time", ...lines.map((line) => printable(line.label))],
     rows: () => times.toReversed().map((at) => [whole.format(at), ...valueAt.map((found) => text(found.get(at)))]) });
   shown.querySelector(".drawing").after(reading);
