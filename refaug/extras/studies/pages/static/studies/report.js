@@ -7,6 +7,7 @@ import { element, fill, userText } from "../dom.js";
 import { count, countOf } from "../format.js";
 import { showProblem } from "../frame.js";
 import { figure, saveText } from "./fields.js";
+import { modelPart } from "./model.js";
 import { RULES } from "./preregistration.js";
 
 const CHATS = ["chat", "chat-pair", "rate-dialogue", "pair-dialogue"], SINGLE = ["chat", "rate-dialogue"];
@@ -185,6 +186,7 @@ function tablePart(report) {
   return [
     numberTable("Means", ["System", "Question", "n", "Participants", "Mean", "Interval", ...ofEverybody(["Mean of everybody", "Interval of everybody"]), ...ofDecided(["Mean with decisions"])], means),
     numberTable("Differences", ["Systems", "Question", "Difference", "Interval", "p, after Holm", ...ofEverybody(["Difference of everybody", "Interval of everybody", "p of everybody"])], differences),
+    modelPart(report),
     numberTable("Choices", ["Systems", "Question", "First · second · ties", "p, after Holm", ...ofEverybody(["Everybody: first · second · ties", "p of everybody"]), ...ofDecided(["With decisions: first · second · ties"])], choices),
   ];
 }

@@ -1,0 +1,27 @@
+/** The mixed model of a report: differences of systems beside whom and what the ratings vary by. */
+
+import { table } from "../components/tables.js";
+import { element, userText } from "../dom.js";
+import { count } from "../format.js";
+import { figure } from "./fields.js";
+
+const NUMBERS = (...names) => names.map((name) => ({ name, isNumber: true }));
+const share = (row) => (row ? `${Math.round(100 * row.share)} %` : "–");
+
+/** Return the tables of the models of a report, or nothing where no question is rated. */
+export function modelPart(report) {
+  const shown = report.analyses.kept.tasks ? report.analyses.kept : report.analyses.all;
+  const models = Object.entries(shown.ratings).filter(([, { model }]) => model);
+  const fitted = models.filter(([, { model }]) => model.why === null), failed = models.filter(([, { model }]) => model.why !== null);
+  if (!models.length) return null;
+  const differences = fitted.flatMap(([question, { model }]) => model.differences.map((row) => [[userText(row.first), " − ", userText(row.second)], userText(question), figure(row.difference), figure(row.se), typeof row.low === "number" ? `${figure(row.low)} to ${figure(row.high)}` : "–", figure(row.p_holm, 3)]));
+  const shares = fitted.map(([question, { model }]) => {
+    const of = (...names) => share(model.variances.find((row) => names.includes(row.of)));
+    return [userText(question), count(model.ratings), of("participants"), of("items", "openings"), of("residual")];
+  });
+  return element("section", { id: "model" }, element("h3", {}, "Model"),
+    element("p", { class: "faint" }, "Systems, with levels of participants and of items taken out: random intercepts by REML, t intervals by Satterthwaite."),
+    differences.length > 0 && table(["Systems", "Question", ...NUMBERS("Difference", "SE", "Interval", "p, after Holm")], differences, { caption: "Differences by the model" }),
+    shares.length > 0 && table(["Question", ...NUMBERS("Ratings", "Participants", "Items", "Rest")], shares, { caption: "Where ratings vary" }),
+    failed.map(([question, { model }]) => element("p", { class: "faint" }, userText(question), `: no model, since ${model.why}.`)));
+}
