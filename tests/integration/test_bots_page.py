@@ -242,6 +242,108 @@ def test_a_bot_is_changed_and_what_the_form_does_not_know_stays(
     assert page.run("document.querySelector('#bot-url').value") == fake.url, "`base_url` is another word for it"
 
 
+@pytest.mark.parametrize(
+    ("fragment", "field", "shown_by"),
+    [("#new=replay", "#bot-replies", "#bot-form"), ("#bot=fixed", "#talk-text", "#talk .said.bot")],
+)
+def test_what_is_under_way_outlives_a_lost_connection_and_another_key(
+    browsed: Browsed, page: Any, fragment: str, field: str, shown_by: str
+) -> None:
+    put(browsed, "fixed", REPLAY)
+    shown(browsed, fragment)
+    page.until(f"document.querySelector('{field}')")
+    if fragment == "#bot=fixed":
+        say(page, "Hi!")
+    page.type(field, "Half a")
+    page.run("window.kept = document.querySelector('main h1'); 1")
+    reload = (
+        "window.loads = performance.getEntriesByType('resource').filter((one) => one.name.includes('bot-use')).length;"
+        " import(performance.getEntriesByType('resource').find((one) => one.name.includes('/api.js')).name)"
+        ".then(({ key }) => key.set(''))"
+    )
+    is_loaded = (
+        "performance.getEntriesByType('resource').filter((one) => one.name.includes('bot-use')).length > window.loads"
+    )
+    page.run(reload)
+    page.until(is_loaded)
+    page.run("window.there = fetch; window.fetch = () => Promise.reject(new TypeError('lost')); 1")
+    page.run(reload)
+    page.until("!document.querySelector('#connection').hidden")
+    assert page.run("window.kept.isConnected")
+    page.run("window.fetch = window.there; 1")
+    page.until(is_loaded)
+    page.until("document.querySelector('#connection').hidden")
+    wait_until_quiet(page)
+    assert page.run("window.kept.isConnected")
+    assert page.run(f"document.querySelector('{field}').value") == "Half a"
+    assert page.run(f"document.querySelector('{shown_by}') !== null")
+
+
+def test_a_number_that_is_none_and_lines_with_breaks_are_not_lost(
+    browsed: Browsed, page: Any, fake: FakeEndpoint
+) -> None:
+    model = {"kind": "openai", "url": fake.url, "model": "small", "budget": {"tokens": 5_000}}
+    put(browsed, "model", model)
+    shown(browsed, "#change=model")
+    page.until("document.querySelector('#bot-budget-tokens')")
+    page.type("#bot-budget-tokens", "5e")
+    press(page, "Save the change")
+    page.until("document.querySelector('#bot-budget-tokens-fault')")
+    assert "a number was expected" in page.text("#bot-budget-tokens-fault")
+    assert browsed.server.ask("GET", "/v1/bots/model").json()["specification"] == model
+    broken = {"kind": "replay", "replies": ["Hello\nthere.", "Tell me more."]}
+    put(browsed, "broken", broken)
+    shown(browsed, "#change=broken")
+    page.until("document.querySelector('#bot-replies')?.disabled")
+    assert "have line breaks" in page.text("#bot-replies-help")
+    page.run("document.querySelector('#bot-cycle').click()")
+    press(page, "Save the change")
+    page.until("document.querySelector('#bot-title')")
+    assert browsed.server.ask("GET", "/v1/bots/broken").json()["specification"] == {**broken, "cycle": True}
+
+
+def test_a_bot_without_a_reply_so_far_is_not_called_unasked(browsed: Browsed, page: Any) -> None:
+    put(browsed, "silent", {"kind": "retrieval", "index": "chat", "mode": "bm25-utterance"})
+    shown(browsed, "#bot=silent")
+    say(page, "zzqx")
+    page.until("document.querySelector('#health .badge').innerText === 'no reply yet'")
+    shown(browsed, "")
+    assert ["no reply yet" in page.text("#bot-table"), "never" in page.text("#bot-table")] == [True, False]
+
+
+def test_bots_are_shown_where_their_figures_cannot_be_read(browsed: Browsed, page: Any) -> None:
+    put(browsed, "fixed", REPLAY)
+    shown(browsed, "")
+    page.run(
+        "(() => { const before = fetch; window.fetch = (path, ...more) => String(path).includes('bot-use')"
+        " ? Promise.resolve(new Response('no', { status: 500 })) : before(path, ...more); })()"
+    )
+    page.run("location.hash = 'bot=fixed'")
+    press(page, "Check now")
+    page.until("document.querySelector('#page-problem').innerText.includes('status 500')")
+    assert page.run("!document.querySelector('#bot-check').disabled")
+    assert "It replied in" in page.text("#check-outcome")
+
+
+@pytest.mark.skipif(not has_extra("studies"), reason="an extra was removed")
+def test_a_draft_uses_the_bot_of_its_check(browsed: Browsed, page: Any) -> None:
+    put(browsed, "fixed", REPLAY)
+    put(browsed, "worse", {"kind": "degraded", "bot": "fixed"})
+    protocol = {
+        "kind": "chat",
+        "title": "Talks",
+        "bots": ["fixed"],
+        "checks": {"degraded": "worse"},
+        "consent": "# About\n\nYou chat with a program.",
+        "guidelines": "# What to do\n\nChat.",
+    }
+    made = browsed.server.ask("POST", "/v1/studies", json={"name": "checked", "protocol": protocol})
+    assert made.status_code == 201, made.text
+    shown(browsed, "#bot=worse")
+    page.until("document.querySelector('#user-list').innerText.includes('checked')")
+    browsed.server.ask("DELETE", f"/v1/studies/{made.json()['id']}")
+
+
 @pytest.mark.skipif(not has_extra("studies"), reason="an extra was removed")
 def test_removing_says_which_study_uses_the_bot_and_asks_for_its_name(browsed: Browsed, page: Any) -> None:
     put(browsed, "fixed", REPLAY)

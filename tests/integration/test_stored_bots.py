@@ -157,8 +157,20 @@ def test_an_answer_that_does_not_come_ends_with_the_time_of_the_request(client: 
     with endpoint(lambda _: Sent(hangs=True)) as fake:
         put(client, "mute", {"kind": "http", "url": fake.url})
         body = {"dialogues": [{"turns": ["Hi!"]}]}
-        answer = client.post("/v1/bots/mute/replies", json=body, headers={"X-Timeout-S": "0.5"})
+        answer = client.post("/v1/bots/mute/replies", json=body, headers={"X-Timeout-S": "2"})
     assert (answer.status_code, answer.json()["code"]) == (503, "expired")
+    use = use_of(client, "mute")
+    assert (use["requests"], use["unanswered"], use["failures"], use["failure"]) == (1, 1, 0, None)
+
+
+def test_bots_are_shown_where_the_tokens_of_the_day_cannot_be_read(tmp_path: Path) -> None:
+    home = migrated(Settings(home=tmp_path / "home"))
+    with client_of(home, ready=False) as client:
+        put(client, "fixed", REPLAY)
+        home.judgements.mkdir(exist_ok=True)
+        (home.judgements / "bot-spending.db").write_bytes(b"no database at all, but long enough to be read as one" * 40)
+        use = client.get("/v1/bot-use").json()
+    assert (use["tokens_today"], [bot["name"] for bot in use["bots"]]) == (None, ["fixed"])
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import logging
 import sqlite3
+from collections import deque
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -28,22 +30,24 @@ log = logging.getLogger(__name__)
 
 SHOWN_DAYS: Final = 30
 _WAIT_S: Final = 5.0  # for another process that writes
+_SOON_S: Final = 1.0  # that figures wait for counts which are under way
+_WRITER: Final = ThreadPoolExecutor(1, thread_name_prefix="bot-use")
 _MOST_DETAIL: Final = 300  # characters
 _FAULTS: Final = frozenset(kind.value for kind in FaultKind)
 # Faults whose message quotes nothing that was answered; of others the words before the first colon are kept.
 _UNQUOTED: Final = frozenset({FaultKind.TIMEOUT, FaultKind.CONNECTION, FaultKind.CUT_OFF, FaultKind.ADDRESS})
 _SCHEMA: Final = (
-    "create table if not exists bot_days (bot text, day text, requests integer not null, unanswered integer not null,"
-    " failures integer not null, stored integer not null, prompt_tokens integer not null,"
+    "create table if not exists bot_days (bot text, day text, currency text, requests integer not null,"
+    " unanswered integer not null, failures integer not null, stored integer not null, prompt_tokens integer not null,"
     " answer_tokens integer not null, lost_tokens integer not null, money real not null, timed integer not null,"
-    " ms real not null, primary key (bot, day)) without rowid",
+    " ms real not null, primary key (bot, day, currency)) without rowid",
     "create table if not exists bot_ends (bot text primary key, sha256 text not null, used text not null, replied text,"
     " failed text, problem text, detail text) without rowid",
 )
 _ADD: Final = """
-insert into bot_days values (:bot, :day, :requests, :unanswered, :failures, :stored, :prompt_tokens, :answer_tokens,
-  :lost_tokens, :money, :timed, :ms)
-on conflict (bot, day) do update set requests = requests + :requests, unanswered = unanswered + :unanswered,
+insert into bot_days values (:bot, :day, :currency, :requests, :unanswered, :failures, :stored, :prompt_tokens,
+  :answer_tokens, :lost_tokens, :money, :timed, :ms)
+on conflict (bot, day, currency) do update set requests = requests + :requests, unanswered = unanswered + :unanswered,
   failures = failures + :failures, stored = stored + :stored, prompt_tokens = prompt_tokens + :prompt_tokens,
   answer_tokens = answer_tokens + :answer_tokens, lost_tokens = lost_tokens + :lost_tokens, money = money + :money,
   timed = timed + :timed, ms = ms + :ms
@@ -57,13 +61,15 @@ on conflict (bot) do update set used = :used,
   detail = case when :failed is not null or sha256 != :sha256 then :detail else detail end,
   failed = coalesce(:failed, case when sha256 = :sha256 then failed end), sha256 = :sha256
 """
-_TOTALS: Final = """
-select bot, sum(requests), sum(unanswered), sum(failures), sum(stored), sum(prompt_tokens), sum(answer_tokens),
-  sum(lost_tokens), sum(money), sum(timed), sum(ms) from bot_days group by bot
+# What was paid in another currency than the bot's present one is no part of its money.
+_PAID: Final = "total(case when currency = :currency then money end)"
+_TOTALS: Final = f"""
+select total(requests), total(unanswered), total(failures), total(stored), total(prompt_tokens), total(answer_tokens),
+  total(lost_tokens), {_PAID}, total(timed), total(ms) from bot_days where bot = :bot
 """
-_DAYS: Final = """
-select bot, day, requests, failures, prompt_tokens + answer_tokens + lost_tokens, money from bot_days
-where day > :since order by day
+_DAYS: Final = f"""
+select day, sum(requests), sum(failures), sum(prompt_tokens + answer_tokens + lost_tokens), {_PAID} from bot_days
+where bot = :bot and day > :since group by day order by day
 """
 
 
@@ -121,6 +127,7 @@ class AskedBatch:
     prompt_tokens: int = 0
     answer_tokens: int = 0
     lost_tokens: int = 0
+    currency: str = ""  # of the money; none where there are no prices
     money: float = 0.0
     timed: int = 0
     ms: float = 0.0
@@ -128,19 +135,26 @@ class AskedBatch:
     detail: str = ""
 
     @classmethod
-    def of(cls, replies: Sequence[BotReply], spending: Spending | None, price: Price | None) -> Self:
-        """Count replies; tokens and tries are as the endpoint's `spending` has them, if it has an endpoint."""
+    def of(
+        cls, replies: Sequence[BotReply], spending: Spending | None, price: Price | None, requests: int | None = None
+    ) -> Self:
+        """Count replies; tokens and tries are as the endpoint's `spending` has them, if it has an endpoint.
+
+        Where an error ended the wait there are fewer replies than `requests`, and what came till then is paid.
+        """
+        count = len(replies) if requests is None else requests
         faults = [reply for reply in replies if reply.text is None and reply.problem in _FAULTS]
         times = [reply.ms for reply in replies if reply.ms is not None and not reply.is_stored]
         spent = spending or Spending(price)
         return cls(
-            requests=len(replies),
-            unanswered=sum(reply.text is None for reply in replies),
+            requests=count,
+            unanswered=count - sum(reply.text is not None for reply in replies),
             failures=len(faults),
             stored=sum(reply.is_stored for reply in replies),
             prompt_tokens=spent.prompt_tokens,
             answer_tokens=spent.answer_tokens,
             lost_tokens=spent.lost_prompt + spent.lost_answer,
+            currency="" if price is None else price.currency,
             money=0.0 if price is None else price.of(spent.prompt_tokens, spent.answer_tokens),
             timed=len(times),
             ms=sum(times),
@@ -160,7 +174,7 @@ class AskedBatch:
 
     @classmethod
     def failed(cls, requests: int, error: RefaugError) -> Self:
-        """Count requests to which an error was all that came: the bot could not be opened, or took too long."""
+        """Count requests to a bot that could not be opened."""
         detail = error.message[:_MOST_DETAIL]
         return cls(requests=requests, unanswered=requests, failures=requests, problem=error.code, detail=detail)
 
@@ -179,6 +193,7 @@ class BotUseStore:
 
     def __init__(self, path: Path, now: Callable[[], datetime] = _now) -> None:
         self._path, self._now = path, now
+        self._waiting = deque[tuple[str, str, AskedBatch]]()
 
     @classmethod
     def of(cls, home: Settings) -> Self:
@@ -187,41 +202,39 @@ class BotUseStore:
 
     def add(self, name: str, sha256: str, batch: AskedBatch) -> None:
         """Count a batch of a stored bot; where that is impossible a line of the log says why, and that is all."""
-        now = self._now()
-        at, is_failed, has_replied = time_text(now), batch.failures > 0, batch.requests > batch.unanswered
-        counts = {name: count for name, count in asdict(batch).items() if name not in ("problem", "detail")}
-        end = {
-            "sha256": sha256,
-            "used": at,
-            "replied": at if has_replied else None,
-            "failed": at if is_failed else None,
-            "problem": batch.problem if is_failed else None,
-            "detail": batch.detail if is_failed else None,
-        }
+        self._write([(name, sha256, batch)])
+
+    def add_soon(self, name: str, sha256: str, batch: AskedBatch) -> None:
+        """Count a batch of a stored bot in a thread apart: nobody waits for the disk."""
+        self._waiting.append((name, sha256, batch))
+        _WRITER.submit(self._write_waiting)
+
+    def _write_waiting(self) -> None:
+        """Write all that waits at once; what cannot be written is let go, so that the line stays short."""
+        batches = [self._waiting.popleft() for _ in range(len(self._waiting))]
+        if batches:
+            self._write(batches)
+
+    def _write(self, batches: Sequence[tuple[str, str, AskedBatch]]) -> None:
         try:
             with closing(self._connected()) as connection, connection:
-                connection.execute(_ADD, {"bot": name, "day": now.date().isoformat(), **counts})
-                connection.execute(_END, {"bot": name, **end})
+                for name, sha256, batch in batches:
+                    _add(connection, self._now(), name, sha256, batch)
         except (sqlite3.Error, OSError) as error:
-            log.warning("bot use", extra={"bot": name, "why": str(error)})
+            log.warning("bot use", extra={"bots": sorted({name for name, *_ in batches}), "why": str(error)})
 
     def of_bots(self, bots: Sequence[StoredBot]) -> dict[str, BotUse]:
         """Return the use of bots by their names; nothing is known where the file cannot be read."""
+        wait([_WRITER.submit(self._write_waiting)], _SOON_S)
         if not self._path.exists():
             return {bot.name: BotUse() for bot in bots}
+        since = (self._now().date() - timedelta(days=SHOWN_DAYS)).isoformat()
         try:
             with closing(self._connected()) as connection:
-                ends = {str(row[0]): row for row in connection.execute("select * from bot_ends")}
-                totals = {str(row[0]): row[1:] for row in connection.execute(_TOTALS)}
-                since = (self._now().date() - timedelta(days=SHOWN_DAYS)).isoformat()
-                days = dict[str, list[BotDay]]()
-                for name, day, requests, failures, tokens, money in connection.execute(_DAYS, {"since": since}):
-                    counted = BotDay(day=day, requests=requests, failures=failures, tokens=tokens, money=money)
-                    days.setdefault(name, []).append(counted)
+                return {bot.name: _use(connection, bot, since) for bot in bots}
         except (sqlite3.Error, OSError) as error:
             log.warning("bot use", extra={"why": str(error)})
             return {bot.name: BotUse() for bot in bots}
-        return {bot.name: _use(bot, ends.get(bot.name), totals.get(bot.name), days.get(bot.name, ())) for bot in bots}
 
     def _connected(self) -> sqlite3.Connection:
         self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -232,14 +245,31 @@ class BotUseStore:
         return connection
 
 
-def _use(
-    bot: StoredBot, end: Sequence[str | None] | None, totals: Sequence[float] | None, days: Sequence[BotDay]
-) -> BotUse:
-    if end is None or totals is None:
+def _add(connection: sqlite3.Connection, now: datetime, name: str, sha256: str, batch: AskedBatch) -> None:
+    at, is_failed, has_replied = time_text(now), batch.failures > 0, batch.requests > batch.unanswered
+    counts = {name: count for name, count in asdict(batch).items() if name not in ("problem", "detail")}
+    end = {
+        "sha256": sha256,
+        "used": at,
+        "replied": at if has_replied else None,
+        "failed": at if is_failed else None,
+        "problem": batch.problem if is_failed else None,
+        "detail": batch.detail if is_failed else None,
+    }
+    connection.execute(_ADD, {"bot": name, "day": now.date().isoformat(), **counts})
+    connection.execute(_END, {"bot": name, **end})
+
+
+def _use(connection: sqlite3.Connection, bot: StoredBot, since: str) -> BotUse:
+    end = connection.execute("select * from bot_ends where bot = ?", (bot.name,)).fetchone()
+    if end is None:
         return BotUse()
     _, sha256, used, replied, failed, problem, detail = end
     is_same = sha256 == bot.sha256
-    requests, unanswered, failures, stored, prompt, answer, lost, money, timed, ms = totals
+    named = {"bot": bot.name, "since": since, "currency": "" if bot.price is None else bot.price.currency}
+    requests, unanswered, failures, stored, prompt, answer, lost, money, timed, ms = connection.execute(
+        _TOTALS, named
+    ).fetchone()
     return BotUse(
         used=used,
         replied=replied if is_same else None,
@@ -253,7 +283,10 @@ def _use(
         lost_tokens=int(lost),
         money=money,
         mean_ms=round(ms / timed, 3) if timed else None,
-        days=days,
+        days=[
+            BotDay(day=day, requests=requests, failures=failures, tokens=tokens, money=money)
+            for day, requests, failures, tokens, money in connection.execute(_DAYS, named)
+        ],
     )
 
 
@@ -270,14 +303,20 @@ class CountedBot(WrappedBot):
 
     def replies(self, requests: Sequence[ReplyRequest]) -> list[BotReply]:
         """Return the replies of the bot, and count them."""
-        return self._note(self.inner.replies(requests))
+        return self._count(self.inner.replies, requests)
 
     def openings(self, requests: Sequence[ReplyRequest]) -> list[BotReply]:
         """Return what the bot begins dialogues with, and count it."""
-        return self._note(super().openings(requests))
+        return self._count(super().openings, requests)
 
-    def _note(self, replies: list[BotReply]) -> list[BotReply]:
-        batch = AskedBatch.of(replies, self.spending, self.price)
-        self.uses.add(self.name, self.sha256, batch.since(self._counted[-1]) if self._counted else batch)
-        self._counted[:] = [batch]
+    def _count(
+        self, ask: Callable[[Sequence[ReplyRequest]], list[BotReply]], requests: Sequence[ReplyRequest]
+    ) -> list[BotReply]:
+        replies = list[BotReply]()
+        try:
+            replies = ask(requests)
+        finally:
+            batch = AskedBatch.of(replies, self.spending, self.price, len(requests))
+            self.uses.add(self.name, self.sha256, batch.since(self._counted[-1]) if self._counted else batch)
+            self._counted[:] = [batch]
         return replies

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -89,6 +91,30 @@ def test_days_add_up_under_a_name_and_the_last_end_is_of_the_bot_as_it_is(tmp_pa
     assert (changed.failure, changed.replied) == (None, "2026-12-31T12:00:00.000000Z")
 
 
+def test_money_of_another_currency_is_left_out(tmp_path: Path) -> None:
+    uses, spending = BotUseStore(tmp_path / "bot-use.db", Clock()), Spending()
+    spending.prompt_tokens = 1_000_000
+    for currency, price in (("JPY", 150.0), ("USD", 1.0), ("USD", 1.0)):
+        uses.add("model", "a" * 64, AskedBatch.of([said("a")], spending, Price(input=price, currency=currency)))
+    plain = {"kind": "openai", "url": "http://127.0.0.1:1/v1", "model": "small"}
+    for price, money in (({"price": {"input": 1.0, "currency": "USD"}}, 2.0), ({}, 0.0)):
+        use = uses.of_bots([StoredBot.of("model", {**plain, **price})])["model"]
+        assert (use.money, use.requests, use.prompt_tokens) == (money, 3, 3_000_000)
+        assert [(day.money, day.requests, day.tokens) for day in use.days] == [(money, 3, 3_000_000)]
+
+
+def test_nobody_waits_for_a_count_that_is_written_apart(tmp_path: Path) -> None:
+    path = tmp_path / "bot-use.db"
+    uses = BotUseStore(path, Clock())
+    uses.add("fixed", FIXED.sha256, AskedBatch.of([said("a")], None, None))
+    with closing(sqlite3.connect(path)) as other:
+        other.execute("begin exclusive")
+        for text in ("b", "c"):
+            uses.add_soon("fixed", FIXED.sha256, AskedBatch.of([said(text)], None, None))
+        other.rollback()
+    assert uses.of_bots([FIXED])["fixed"].requests == 3
+
+
 def test_a_bot_that_cannot_be_opened_has_failed(tmp_path: Path) -> None:
     uses = BotUseStore(tmp_path / "bot-use.db", Clock())
     uses.add("fixed", FIXED.sha256, AskedBatch.failed(2, BadInput("the variable BOT_KEY is not set")))
@@ -117,6 +143,8 @@ class Echo(Replier):
 
     def replies(self, requests):
         self.spending.prompt_tokens += len(requests)
+        if requests[0].item.turns == ("stop",):
+            raise BadInput("it was stopped")
         return [said(request.item.turns[-1]) for request in requests]
 
 
@@ -128,3 +156,7 @@ def test_a_counted_bot_counts_each_batch_once(tmp_path: Path) -> None:
     bot.replies(requests[:1])
     use = uses.of_bots([FIXED])["fixed"]
     assert (use.requests, use.prompt_tokens) == (4, 4)
+    with pytest.raises(BadInput):
+        bot.replies([ReplyRequest(item=Item(id="last", turns=("stop",)), seed=1)])
+    use = uses.of_bots([FIXED])["fixed"]
+    assert (use.requests, use.unanswered, use.failures, use.prompt_tokens) == (5, 1, 0, 5), "what was asked is paid"

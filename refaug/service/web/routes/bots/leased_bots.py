@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from refaug.bots.kinds import BotSources, artefact_of, open_bot
@@ -126,25 +125,27 @@ async def _ask_bot(
     try:
         replier = await asyncio.to_thread(open_bot, bot.specification, _sources(state, bot, lease, check_time))
     except RefaugError as error:
-        await _note_use(state, bot, AskedBatch.failed(count, error))
+        _note_use(state, bot, AskedBatch.failed(count, error))
         raise
     system = BotSystem(name=bot.name, replier=replier, seed=bot.specification.seed)
-    if bot.has_address:
 
-        def wait() -> list[BotReply]:
-            check_time()
+    def counted() -> list[BotReply]:
+        """Count what was asked and paid however it ends: by a deadline, an error, or for a client that has gone."""
+        if bot.stored is None:
             return ask(system)
-
+        check_time()
+        replies = list[BotReply]()
         try:
-            replies = await asyncio.get_running_loop().run_in_executor(_WAITING_THREADS, wait)
-        except Expired as error:
-            await _note_use(state, bot, AskedBatch.failed(count, error))
-            raise
+            replies = ask(system)
+        finally:
+            spending = _spending_of(replier) if bot.has_address else None
+            _note_use(state, bot, AskedBatch.of(replies, spending, bot.stored.price, count))
+        return replies
+
+    if bot.has_address:
+        replies = await asyncio.get_running_loop().run_in_executor(_WAITING_THREADS, counted)
     else:
-        replies = await state.batcher.run(partial(ask, system), items=count, deadline=deadline, lease=lease)
-    if bot.stored is not None:
-        spending = _spending_of(replier) if bot.has_address else None
-        await _note_use(state, bot, AskedBatch.of(replies, spending, bot.stored.price))
+        replies = await state.batcher.run(counted, items=count, deadline=deadline, lease=lease)
     artefact = artefact_of(bot.specification)
     source = bot.stored.spec if bot.stored is not None else bot.specification.source
     if artefact is not None:
@@ -152,10 +153,10 @@ async def _ask_bot(
     return AskedBot(pinned=replace(bot.specification, source=source), system=system, replies=replies)
 
 
-async def _note_use(state: ServiceState, bot: _FoundBot, batch: AskedBatch) -> None:
-    """Count what a stored bot was asked; never in the thread of the batches, which a disk would hold up."""
+def _note_use(state: ServiceState, bot: _FoundBot, batch: AskedBatch) -> None:
+    """Count what a stored bot was asked, later: neither a reply nor the thread of the batches waits for the disk."""
     if bot.stored is not None:
-        await asyncio.to_thread(state.bot_use.add, bot.stored.name, bot.stored.sha256, batch)
+        state.bot_use.add_soon(bot.stored.name, bot.stored.sha256, batch)
 
 
 def _spending_of(replier: Replier) -> Spending | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections import Counter
 from dataclasses import asdict
@@ -14,7 +15,7 @@ from starlette.responses import Response
 from refaug.bots.kinds import parse_bot
 from refaug.bots.replier import BotReply, ReplyRequest, timed_replies
 from refaug.bots.stored.specification import StoredBot
-from refaug.core.errors import NotAllowed, TooLarge
+from refaug.core.errors import NoAccess, NotAllowed, TooLarge
 from refaug.core.records import Item, Reference
 from refaug.scoring.replies import BotSystem
 from refaug.service.bots.bot_store import PutBot
@@ -28,6 +29,8 @@ from refaug.service.web.openapi import route_options
 from refaug.service.web.routes.bots.leased_bots import AskedBot, ask_systems
 from refaug.service.web.schemas.common import Page, ResponseModel, StrictModel
 from refaug.service.web.state import ServiceState, state_of
+
+log = logging.getLogger(__name__)
 
 # ── Bodies and answers ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -89,7 +92,7 @@ class BotDayOut(BaseModel):
     requests: int = Field(description="dialogues that it was asked to reply to")
     failures: int = Field(description="those to which it failed to reply")
     tokens: int = Field(description="in and out, with those of tries that broke off")
-    money: float = Field(description="by the prices that it had")
+    money: float = Field(description="by the prices that it had, in the currency of those it has now")
 
 
 class BotUseOut(BaseModel):
@@ -106,8 +109,8 @@ class BotUseOut(BaseModel):
     prompt_tokens: int = Field(description="of its endpoint, in")
     answer_tokens: int = Field(description="of its endpoint, out")
     lost_tokens: int = Field(description="that tries which broke off may have cost")
-    money: float | None = Field(description="what the tokens cost; null: it has no prices")
-    currency: str | None = Field(description="of its prices")
+    money: float | None = Field(description="what was paid in `currency`; null: it has no prices")
+    currency: str | None = Field(description="of its prices now; what was paid in another one is left out")
     mean_ms: float | None = Field(description="milliseconds of a reply that was asked for")
     days: list[BotDayOut] = Field(description="of the last 30, those in which it was asked, oldest first")
 
@@ -116,7 +119,9 @@ class BotUsesOut(ResponseModel):
     """What all bots were asked, and the limit that they share."""
 
     bots: list[BotUseOut] = Field(description="by name")
-    tokens_today: int = Field(description="of all endpoints today (UTC), with those of requests under way")
+    tokens_today: int | None = Field(
+        description="of all endpoints today (UTC), with those of requests under way; null: it cannot be read"
+    )
     tokens_a_day: int = Field(description="the most that they may cost in a day")
 
 
@@ -213,13 +218,11 @@ async def list_bot_use(request: Request) -> Response:
     state = state_of(request)
 
     def content() -> dict[str, object]:
-        from refaug.service.bots.stored_bots import bot_days  # noqa: PLC0415  httpx
-
         bots = state.bots.list()
         uses = state.bot_use.of_bots(bots)
         return {
             "bots": [_use_content(state, bot, uses[bot.name]) for bot in bots],
-            "tokens_today": bot_days(state.home, state.serve).today(),
+            "tokens_today": _tokens_today(state),
             "tokens_a_day": state.serve.bot_tokens,
         }
 
@@ -298,6 +301,16 @@ async def _reply(request: Request, name: str, body: BotRepliesIn, deadline: floa
     text = f"bot:{name}" if body.sha256 is None else f"bot:{name}#{body.sha256}"
     (bot,) = await ask_systems(state, {name: parse_bot(text)}, ask, count=len(requests), deadline=deadline)
     return await large_json_response(lambda: _content(state, bot, with_retrieved=body.retrieved), items=len(requests))
+
+
+def _tokens_today(state: ServiceState) -> int | None:
+    from refaug.service.bots.stored_bots import bot_days  # noqa: PLC0415  httpx
+
+    try:
+        return bot_days(state.home, state.serve).today()
+    except (NoAccess, OSError) as error:
+        log.warning("bot spending", extra={"why": state.without_paths(str(error))})
+        return None
 
 
 def _use_content(state: ServiceState, bot: StoredBot, use: BotUse) -> dict[str, object]:

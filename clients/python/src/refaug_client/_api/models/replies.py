@@ -114,7 +114,7 @@ class BotUse(Model):
     prompt_tokens: int = 0
     answer_tokens: int = 0
     lost_tokens: int = 0  # that tries which broke off may have cost
-    money: Optional[float] = None  # None: it has no prices
+    money: Optional[float] = None  # paid in the currency that its prices have now; None: it has none
     currency: Optional[str] = None
     mean_ms: Optional[float] = None  # of a reply that was asked for
     days: list[BotDay] = field(default_factory=list)  # of the last 30, those in which it was asked
@@ -125,7 +125,7 @@ class BotUses(Model):
     """What all bots were asked, and the limit that they share."""
 
     bots: list[BotUse]
-    tokens_today: int = 0  # of all endpoints (UTC), with those of requests under way
+    tokens_today: Optional[int] = 0  # of all endpoints (UTC), with those of requests under way; None: unreadable
     tokens_a_day: int = 0  # the most that they may cost
 
 

@@ -7,7 +7,6 @@ import { KINDS, fieldsOf, heldIn } from "./bot_kinds.js";
 
 const NAME = /^[a-z0-9][a-z0-9._-]{0,63}$/;
 const idOf = (name) => `bot-${name.replaceAll(/[._]/g, "-")}`;
-const offered = {}; // names of artefacts, by their kind
 
 /**
  * Return the form; `old` is the bot that it changes, if it changes one. `onSent(stored)` follows a bot that was stored,
@@ -32,6 +31,11 @@ export function botForm({ kind, old = null, bots, onSent, confirm }) {
     showProblem(problem, null);
     const called = old?.name ?? byId("bot-name").value.trim();
     if (old === null && !isFree(called, bots)) return;
+    const bad = [...form.elements].find((control) => control.validity.badInput); // its value reads as empty
+    if (bad) {
+      mark(bad.id, "a number was expected");
+      return;
+    }
     const order = { specification: read(chosen, old?.specification ?? {}), ...(old === null ? {} : { expected_sha256: old.sha256 }) };
     const store = async () => onSent(await put(`/v1/bots/${called}`, order));
     const send = byId("bot-send");
@@ -73,8 +77,10 @@ function fieldsOfKind(kind, specification, bots, ownName) {
 }
 
 function fieldOf(field, value, bots, ownName) {
-  const id = idOf(field.name), help = field.help ?? null;
+  const isKept = field.kind === "lines" && Boolean(value?.some((one) => !one || one !== one.trim() || /[\r\n]/.test(one)));
+  const id = idOf(field.name), help = isKept ? "They stay as they are: some are empty, have line breaks, or spaces at an end, which one line each cannot show. refaug bots add --replace changes them." : field.help ?? null;
   const control = controlOf(field, id, value, bots, ownName);
+  control.disabled = isKept;
   control.addEventListener("input", () => clearMark(control));
   if (help) control.setAttribute("aria-describedby", `${id}-help`);
   if (field.isRequired) control.required = true;
@@ -113,13 +119,13 @@ function chosenOf(id, choices, value) {
 /** Return a choice among the artefacts of a kind; what the bot has now comes first. */
 function artefactOf(field, id, value) {
   const node = chosenOf(id, value ? [[value, value]] : [["", "asking …"]], value ?? "");
-  offered[field.artefact] ??= listAll(`/v1/artefacts/${field.artefact}`, "artefacts").catch(() => []);
-  offered[field.artefact].then((rows) => {
+  const fillWith = (choices) => fill(node, choices.map(([one, shown]) => element("option", { value: one }, shown)));
+  listAll(`/v1/artefacts/${field.artefact}`, "artefacts").then((rows) => {
     const names = rows.filter((row) => row.current ?? row.published).map((row) => [row.name, `${row.name} (${row.current ?? row.published.version})`]);
     const before = node.value || value || names[0]?.[0] || "";
-    fill(node, (value ? [[value, `${value}, as now`], ...names] : names.length ? names : [["", `there is no ${field.artefact} yet`]]).map(([one, shown]) => element("option", { value: one }, shown)));
+    fillWith(value ? [[value, `${value}, as now`], ...names] : names.length ? names : [["", `there is no ${field.artefact} yet`]]);
     node.value = before;
-  });
+  }, () => value || fillWith([["", "the list cannot be read now"]]));
   return node;
 }
 
@@ -128,6 +134,7 @@ function read(kind, before) {
   const known = fieldsOf(kind), specification = structuredClone(before);
   specification.kind = kind;
   for (const field of known) {
+    if (byId(idOf(field.name)).disabled) continue;
     const content = contentOf(field, byId(idOf(field.name)));
     const path = field.name.split("."), last = path.pop();
     if (field.kind === "bot" && content === undefined && before.bot) continue;

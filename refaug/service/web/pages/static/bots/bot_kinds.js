@@ -129,7 +129,7 @@ const REASONS = {
   redirect: "the address leads elsewhere, and redirects are not followed", address: "its host is not on the server's list", no_access: "the endpoint refused the key, or its quota is used up", rejected: "the endpoint refused the request",
   given_up: "it was not asked, since requests before it failed in a row", over_budget: "it was not asked, since the budget or the day's tokens are spent", refusal: "the model refused to answer", tool_call: "the model called a tool instead of replying",
   content_filter: "the endpoint's filter stopped the reply", empty: "the answer was empty", no_more_replies: "its fixed replies have come to an end", no_utterance: "there was nothing to reply to", no_known_word: "the index knows no word of the message",
-  nothing_retrieved: "nothing in the index may be replied", nothing_generated: "the network wrote nothing that can be seen", bad_input: "it cannot be used as it is stored", not_allowed: "it may not be used as it is stored", not_found: "what it replies from is gone", expired: "it took longer than a request may take",
+  nothing_retrieved: "nothing in the index may be replied", nothing_generated: "the network wrote nothing that can be seen", bad_input: "it cannot be used as it is stored", not_allowed: "it may not be used as it is stored", not_found: "what it replies from is gone",
 };
 export const reasonOf = (problem) => REASONS[problem] ?? problem.replaceAll("_", " ");
 

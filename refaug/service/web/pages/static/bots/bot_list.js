@@ -21,8 +21,8 @@ function row(bot, use) {
   const cell = (content, sort = "") => element("td", { class: sort || null }, content);
   return element("tr", {},
     element("th", { scope: "row" }, element("a", { href: `#bot=${bot.name}` }, userText(bot.name)), element("div", { class: "faint bot-kind" }, titleOf(bot.kind))),
-    cell(stateBadge(use)), cell(use?.used ? moment(use.used) : element("span", { class: "faint" }, "never")),
-    cell(count(use?.requests ?? 0), "number"), cell(milliseconds(use?.mean_ms), "number minor"),
+    cell(stateBadge(use)), cell(use?.used ? moment(use.used) : element("span", { class: "faint" }, use ? "never" : "–")),
+    cell(use ? count(use.requests) : "–", "number"), cell(milliseconds(use?.mean_ms), "number minor"),
     cell(use && hasEndpoint(bot) ? count(tokensOf(use)) : "–", "number minor"), cell(costOf(use) ?? "–", "number"));
 }
 
@@ -34,8 +34,9 @@ function noBots(mayAdd) {
       element("li", {}, element("a", { class: "kind-card", href: `#new=${kind}` }, element("b", {}, title), element("span", { class: "faint" }, about))))));
 }
 
-/** Return how much of the day's tokens is spent. */
+/** Return how much of the day's tokens is spent; null is what cannot be read. */
 export function dayLimit(spent, most) {
+  if (spent === null) return element("p", { class: "faint day-limit" }, "How many tokens were spent today cannot be read now; the server's log says why.");
   const share = Math.min(100, Math.round((spent / most) * 100));
   return element("div", { class: "day-limit" },
     element("label", { for: "day-tokens" }, "Tokens of all endpoints today"),

@@ -71,13 +71,14 @@ async function check(bot, button, outcome, refresh) {
   await refresh();
   const place = byId("check-outcome");
   if (place) fill(place, told);
+  button.disabled = false;
 }
 
 // ── spending ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 function spendingOf(bot, use) {
   const head = element("h2", { id: "spending-title" }, "Use");
-  if (!use?.requests) return [head, element("p", { class: "faint" }, "Nothing so far: it counts what this service and its jobs ask, and not what commands do.")];
+  if (!use?.requests) return [head, element("p", { class: "faint" }, use ? "Nothing so far: it counts what this service and its jobs ask, and not what commands do." : "It cannot be read now.")];
   const budget = bot.specification.budget, cost = costOf(use), isEndpoint = tokensOf(use) > 0;
   const facts = [
     ["Requests", count(use.requests)], ["Without a reply", count(use.unanswered)], ["Time of a reply", `${milliseconds(use.mean_ms)} in the mean`],

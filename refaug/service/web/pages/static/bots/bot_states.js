@@ -1,13 +1,14 @@
-/** How a bot does: never asked, replying, or failing since its last reply; and the words that say so. */
+/** How a bot does: never asked, without a reply so far, replying, or failing since its last reply; and the words that say so. */
 
 import { element } from "../dom.js";
 import { count, countOf } from "../format.js";
 
 /** Return the state of a bot by its use: `{name, sign}`; the sign is the class of a badge. */
 export function stateOf(use) {
-  if (!use || (use.replied === null && use.failure === null)) return { name: "not asked yet", sign: "" };
+  if (!use) return { name: "unknown", sign: "" };
   if (use.failure !== null && (use.replied === null || use.failure.at > use.replied)) return { name: "failing", sign: "bad" };
-  return { name: "replies", sign: "good" };
+  if (use.replied !== null) return { name: "replies", sign: "good" };
+  return { name: use.used === null ? "not asked yet" : "no reply yet", sign: "" };
 }
 
 export function stateBadge(use) {

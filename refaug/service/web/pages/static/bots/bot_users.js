@@ -7,15 +7,19 @@ import { allows } from "../frame.js";
 import { ask } from "../question.js";
 
 const RUNNING = new Set(["pilot", "open", "paused"]);
-const MOST = 200; // studies that are looked at
 
 /** Return the studies with a bot, newest first; null where the key may not see studies, or there are none to see here. */
 export async function usersOf(bot, own) {
   const hasStudies = document.querySelector('header nav a[href$="/studies"]') !== null;
   if (!hasStudies || !(allows(own, "study") || allows(own, "study-read"))) return null;
-  const rows = (await listAll("/v1/studies", "studies", MOST)).filter((study) => study.state !== "closed");
-  const studies = await Promise.all(rows.map((row) => get(`/v1/studies/${row.id}`)));
-  return studies.filter((study) => study.bots.some((slot) => slot.bot === bot.name) || (study.protocol.bots ?? []).includes(bot.name));
+  const users = [];
+  for (const row of await listAll("/v1/studies", "studies", Infinity)) {
+    if (row.state === "closed") continue;
+    const study = await get(`/v1/studies/${row.id}`); // one after the other: a key has a rate
+    const { bots = [], checks } = study.protocol;
+    if (study.bots.some((slot) => slot.bot === bot.name) || [...bots, checks?.degraded].includes(bot.name)) users.push(study);
+  }
+  return users;
 }
 
 function consequences(users, verb) {

@@ -9,12 +9,18 @@ import { botList, dayLimit } from "./bot_list.js";
 import { botPage, showFigures, showUsers } from "./bot_page.js";
 import { askChange, askRemoval } from "./bot_users.js";
 
-let own = null, bots = [], uses = new Map(), day = { spent: 0, most: 1 };
+let own = null, refreshFigures = () => undefined, uses = new Map(), day = null;
+const bots = []; // one list for the life of the page: a form that stays sees new names in it
 
+/** Fetch what bots were asked; without it the page shows them all the same. */
 async function loadUses() {
-  const { bots: rows, tokens_today: spent, tokens_a_day: most } = await get("/v1/bot-use");
-  day = { spent, most };
-  uses = new Map(rows.map((row) => [row.name, row]));
+  try {
+    const { bots: rows, tokens_today: spent, tokens_a_day: most } = await get("/v1/bot-use");
+    day = { spent, most };
+    uses = new Map(rows.map((row) => [row.name, row]));
+  } catch (error) {
+    showProblem(byId("page-problem"), error);
+  }
 }
 
 /** Say which scope the key of this tab lacks for something on this page. */
@@ -30,7 +36,7 @@ function showList() {
     element("p", { class: "lead" }, "Systems that reply by themselves: in studies, in files of items, in conversations with each other."),
     missingScopes(),
     botList(bots, uses, { mayAdd }),
-    bots.some((bot) => bot.kind === "openai" || bot.kind === "degraded") && dayLimit(day.spent, day.most));
+    day !== null && bots.some((bot) => bot.kind === "openai" || bot.kind === "degraded") && dayLimit(day.spent, day.most));
 }
 
 function showForm(kind, old) {
@@ -46,15 +52,18 @@ function showForm(kind, old) {
 
 function showBot(bot) {
   const figures = () => ({ bot, use: uses.get(bot.name), own, refresh });
-  const refresh = async () => { await loadUses(); if (byId("health")) showFigures(figures()); };
+  refreshFigures = () => { if (byId("bot-title")?.textContent === bot.name) showFigures(figures()); };
+  const refresh = async () => { await loadUses(); refreshFigures(); };
   fill(byId("view"), botPage({ ...figures(), bots, remove: () => askRemoval(bot, own, async () => { location.hash = ""; await load(); }).catch((error) => showProblem(byId("page-problem"), error)) }));
   showUsers(bot, own);
 }
 
+/** Whether somebody fills a form or talks with a bot: that stays when a key changes or a lost connection is back. */
+const isInUse = () => byId("bot-form") !== null || document.querySelector("#talk .said") !== null || Boolean(byId("talk-text")?.value.trim());
+
 /** Show what the address names. */
 function show() {
   const [what, name = ""] = location.hash.slice(1).split("="), bot = bots.find((one) => one.name === decodeURIComponent(name));
-  showProblem(byId("page-problem"), null);
   if (what === "new" && allows(own, "admin")) showForm(KINDS[name] ? name : "openai", null);
   else if (what === "change" && bot && KINDS[bot.kind] && allows(own, "admin")) showForm(bot.kind, bot);
   else if (what === "bot" && bot) showBot(bot);
@@ -66,14 +75,17 @@ async function load() {
   showProblem(byId("page-problem"), null);
   try {
     own = await ownKey();
-    [bots] = await Promise.all([listAll("/v1/bots", "bots"), loadUses()]);
-    show();
+    const rows = await listAll("/v1/bots", "bots");
+    bots.splice(0, bots.length, ...rows);
+    await loadUses();
+    if (isInUse()) refreshFigures();
+    else show();
   } catch (error) {
-    fill(byId("view"), element("h1", {}, "Bots"), own !== null && !["read", "study"].some((scope) => allows(own, scope)) && element("p", { class: "faint" }, "Seeing bots takes a key with the scope ", element("code", {}, "read"), " or ", element("code", {}, "study"), "."));
+    if (!isInUse()) fill(byId("view"), element("h1", {}, "Bots"), own !== null && !["read", "study"].some((scope) => allows(own, scope)) && element("p", { class: "faint" }, "Seeing bots takes a key with the scope ", element("code", {}, "read"), " or ", element("code", {}, "study"), "."));
     showProblem(byId("page-problem"), error);
   }
   byId("view").removeAttribute("aria-busy");
 }
 
-addEventListener("hashchange", () => { show(); byId("view").querySelector("h1")?.focus({ preventScroll: true }); scrollTo(0, 0); });
+addEventListener("hashchange", () => { showProblem(byId("page-problem"), null); show(); byId("view").querySelector("h1")?.focus({ preventScroll: true }); scrollTo(0, 0); });
 start(load);
