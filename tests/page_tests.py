@@ -23,6 +23,9 @@ from refaug.service.web.app import create_app
 AXE: Final = Path(__file__).parent / "axe" / "axe.min.js"
 DESIGN: Final = Path(__file__).with_name("design_faults.js")
 SERIOUS: Final = ("serious", "critical")
+FRAMES: Final = (  # observers of sizes speak at the end of a frame
+    "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(1))))"
+)
 SIZES: Final = ((380, "light"), (1_600, "dark"))  # widths decide the layout, schemes the colours
 
 
@@ -84,6 +87,7 @@ def looks_right(page: Page) -> None:
     """Nothing is inaccessible, too wide or against the design, in all sizes and schemes."""
     for width, scheme in SIZES:
         page.look(width, scheme=scheme)
+        page.run(FRAMES)
         assert accessibility_faults(page) == [], (width, scheme)
         assert overflow(page) == [], (width, scheme)
         assert design_faults(page) == [], (width, scheme)

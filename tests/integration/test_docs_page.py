@@ -30,7 +30,7 @@ from refaug.service.web.problems import code_meanings
 pytestmark = pytest.mark.machine
 ROUTES = "[...document.querySelectorAll('.route')]"
 SHOWN = f"{ROUTES}.filter((route) => route.checkVisibility()).map((route) => route.id)"
-SENT_BY_THE_FRAME = ("/healthz", "/readyz", "/v1/artefacts/index?limit=200")
+SENT_BY_THE_FRAME = ("/healthz", "/readyz", "/v1/key", "/v1/artefacts/index?limit=200")
 MODES = [(width, scheme) for width in (1_440, 390) for scheme in ("light", "dark")]
 
 

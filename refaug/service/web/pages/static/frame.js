@@ -89,14 +89,13 @@ function setUpKey() {
 
 // ── what is served ────────────────────────────────────────────────────────────────────────────────────────────────────
 
+const asking = new Map(); // answers to come, by key: the frame and its page ask at the same time
+
 /** Return what the key of this tab allows, or null where it allows nothing. */
-export async function ownKey() {
-  try {
-    return await get("/v1/key");
-  } catch (error) {
-    if (error instanceof Problem && error.status === 401) return null;
-    throw error;
-  }
+export function ownKey() {
+  const token = key.get();
+  if (!asking.has(token)) asking.set(token, get("/v1/key").catch((error) => (error instanceof Problem && error.status === 401 ? null : Promise.reject(error))).finally(() => asking.delete(token)));
+  return asking.get(token);
 }
 
 export const allows = (own, scope) => own !== null && (own.scopes.includes(scope) || own.scopes.includes("admin"));
@@ -106,7 +105,7 @@ async function showServed() {
   const [health, ready, indexes] = await Promise.all([
     get("/healthz"),
     get("/readyz").catch((error) => (error.code === "not_ready" ? { versions: {}, missing: error.document.missing } : Promise.reject(error))),
-    listAll("/v1/artefacts/index", "artefacts", 200).catch(() => []),
+    ownKey().then((own) => (allows(own, "read") ? listAll("/v1/artefacts/index", "artefacts", 200) : [])).catch(() => []),
   ]);
   const parts = [element("span", {}, `refaug ${health.version}`)];
   for (const [kind, named] of Object.entries(ready.versions)) {

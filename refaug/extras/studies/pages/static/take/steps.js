@@ -7,7 +7,7 @@ import { act, forgetAll, resumeLink } from "./session.js";
 import { say, studyLanguage } from "./words.js";
 
 const heading = (text) => element("h1", { tabindex: "-1" }, text);
-const ownWords = (text) => element("div", { class: "own-words", lang: studyLanguage() }, paragraphs(text));
+const ownWords = (text) => element("div", { class: "own-words", lang: studyLanguage() }, paragraphs(text, 2));
 
 /** Return a view without anything to change. */
 const plain = (...content) => {

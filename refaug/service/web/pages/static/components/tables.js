@@ -33,13 +33,13 @@ export function alignNumbers(table) {
 
 // A part that scrolls is reached by the Tab key; one that does not is no stop on the way.
 const watched = new WeakSet();
-const sizes = new ResizeObserver((entries) => {
-  for (const box of new Set(entries.map((entry) => entry.target.closest(".scroll")))) {
-    if (box === null) continue;
-    if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
-    else box.removeAttribute("tabindex");
-  }
-});
+const sizes = new ResizeObserver((entries) => new Set(entries.map((entry) => entry.target.closest(".scroll"))).forEach(markScrolling));
+
+function markScrolling(box) {
+  if (box === null) return;
+  if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
+  else box.removeAttribute("tabindex");
+}
 
 function setUpTable(table) {
   alignNumbers(table);
@@ -51,6 +51,7 @@ function setUpTable(table) {
   box.setAttribute("aria-label", table.caption?.textContent || table.closest("section, figure, details")?.querySelector("h2, h3, b, summary")?.textContent || "Table");
   sizes.observe(table);
   sizes.observe(box);
+  markScrolling(box); // the observer speaks with the next frame, and a table that replaces another is there at once
 }
 
 /** Look after the tables below an element: those that are there, and those that come or change. */
