@@ -6,6 +6,7 @@ from these fields, so that every setting is described.
 
 from __future__ import annotations
 
+import base64
 import ipaddress
 import os
 import re
@@ -286,6 +287,7 @@ def setting_types() -> Mapping[str, type]:
 
 
 _PATH: Final = re.compile(r"(/[A-Za-z0-9._~-]+)+/?")
+_SECRET_PREFIX: Final = "whsec_"  # noqa: S105  what secrets in base64 begin with
 _HOST: Final = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
 _YES: Final = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 
@@ -352,21 +354,43 @@ def _require_recruiter(keys: str, audience: str) -> None:
         raise Usage(f"REFAUG_RECRUITER_KEYS is {keys!r}", remedy="an https address, or a file")
 
 
+def webhook_key(secret: str) -> bytes:
+    """Return the key that a webhook's secret stands for; Usage where it stands for none."""
+    if not secret.startswith(_SECRET_PREFIX):
+        return secret.encode(errors="surrogateescape")
+    try:
+        key = base64.b64decode(secret.removeprefix(_SECRET_PREFIX), validate=True)
+    except ValueError:
+        key = b""
+    if not key:
+        what = f"{WEBHOOK_SECRET} begins with {_SECRET_PREFIX}, and what follows is not base64"
+        raise Usage(what, remedy=f"{_SECRET_PREFIX} and the key in base64, or a secret without {_SECRET_PREFIX}")
+    return key
+
+
 def _require_webhook(settings: ServeSettings) -> None:
-    """Raise Usage for a webhook that is no address, or the server's own one."""
+    """Raise Usage for a webhook that is no address, or the server's own one; user and path, secrets, are not shown."""
     if not settings.webhook:
         return
     remedy = "an address such as https://hooks.example.com/refaug"
     try:
         parts = urlsplit(settings.webhook)
         port = parts.port or (443 if parts.scheme == "https" else 80)
+        (parts.hostname or "").encode("idna")
     except ValueError:
-        raise Usage(f"REFAUG_WEBHOOK is {settings.webhook!r}", remedy=remedy) from None
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.fragment:
-        raise Usage(f"REFAUG_WEBHOOK is {settings.webhook!r}", remedy=remedy)
+        raise Usage("REFAUG_WEBHOOK has a host or a port that cannot be", remedy=remedy) from None
+    faults = {
+        "does not begin with https:// or http://": parts.scheme not in ("http", "https"),
+        "has no host": not parts.hostname,
+        "has a user or password": parts.username is not None or parts.password is not None,
+        "has a #": bool(parts.fragment),
+    }
+    if found := [fault for fault, is_there in faults.items() if is_there]:
+        raise Usage(f"REFAUG_WEBHOOK {found[0]}", remedy=remedy)
+    webhook_key(os.environ.get(WEBHOOK_SECRET, ""))
     own_names = {"localhost", "127.0.0.1", "::1", settings.host.strip("[]")}
     if not settings.uds and port == settings.port and parts.hostname in own_names:
-        raise Usage(f"REFAUG_WEBHOOK is {settings.webhook!r}, this server's own address", remedy=remedy)
+        raise Usage(f"REFAUG_WEBHOOK is {parts.hostname}:{port}, this server's own address", remedy=remedy)
 
 
 def _require_hosts(name: str, text: str) -> None:

@@ -6,13 +6,10 @@ import asyncio
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
 
 import httpx2
 
 from refaug.bots.endpoint.addresses import AddressPolicy, AddressRefused, CheckedTransport
-
-_RETRIED: Final = frozenset({408, 425, 429})  # of 4xx, the ones that a later try may not get
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,7 +17,6 @@ class Posted:
     """What became of a message; without a problem it was taken."""
 
     problem: str | None = None
-    is_refused: bool = False  # the same message again would get the same answer
 
 
 def post_message(
@@ -47,6 +43,4 @@ async def _post(url: str, body: bytes, headers: Mapping[str, str], policy: Addre
         return Posted(problem=str(refused))
     except httpx2.TransportError as error:
         return Posted(problem=f"no connection: {str(error)[:200] or type(error).__name__}")
-    if 200 <= status < 300:
-        return Posted()
-    return Posted(problem=f"status {status}", is_refused=300 <= status < 500 and status not in _RETRIED)
+    return Posted() if 200 <= status < 300 else Posted(problem=f"status {status}")

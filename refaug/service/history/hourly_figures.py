@@ -107,13 +107,16 @@ class HourlyFigures:
             return connection.execute(stored).scalar() is not None
 
     def set_sizes(self, hour: str, sizes: Mapping[str, Any]) -> None:
-        """Store the sizes of an hour, and remove the rows of hours that are too old."""
-        oldest = datetime.strptime(hour, _HOUR).replace(tzinfo=UTC) - timedelta(hours=HOURS_KEPT)
+        """Store the sizes of an hour, and remove the oldest rows.
+
+        As many rows are kept as 90 days have hours, whatever this hour is: a clock may be wrong.
+        """
+        newest = select(HOURLY_FIGURES.c.hour).order_by(HOURLY_FIGURES.c.hour.desc()).limit(HOURS_KEPT)
         with self._database.writing() as connection:
             _locked_row(connection, hour)
             text = orjson.dumps(sizes).decode()
             connection.execute(update(HOURLY_FIGURES).where(HOURLY_FIGURES.c.hour == hour).values(sizes=text))
-            connection.execute(delete(HOURLY_FIGURES).where(HOURLY_FIGURES.c.hour < hour_of(oldest)))
+            connection.execute(delete(HOURLY_FIGURES).where(HOURLY_FIGURES.c.hour.not_in(newest)))
 
     def last(self, hours: int, now: datetime | None = None) -> tuple[int, list[FigureStep]]:
         """Return the hours in a step, and the steps of the last hours, oldest first, the running hour among them."""

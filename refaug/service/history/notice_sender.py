@@ -1,7 +1,7 @@
 """The thread of a worker that delivers notices to a webhook, signed as https://www.standardwebhooks.com has it.
 
-It waits longer after each failure, and never keeps a job waiting. What the other side refuses again and again, or does
-not take for three days, is given up, so that later notices follow.
+It waits longer after each failure, and never keeps a job waiting. What the other side does not take for three days is
+given up, so that later notices follow.
 """
 
 from __future__ import annotations
@@ -21,30 +21,26 @@ from urllib.parse import urlsplit
 from refaug.bots.endpoint.addresses import AddressPolicy, AddressRefused
 from refaug.bots.endpoint.posting import Posted, post_message
 from refaug.core.errors import NotAllowed, RefaugError
-from refaug.service.history.notices import Notice, NoticeBox, now_in_utc
-from refaug.service.server_settings import WEBHOOK_SECRET, ServeSettings
+from refaug.service.history.notices import KEPT, LONGEST_WAIT, Notice, NoticeBox, now_in_utc
+from refaug.service.server_settings import WEBHOOK_SECRET, ServeSettings, webhook_key
 
 log = logging.getLogger(__name__)
 
 TIMEOUT_S: Final = 10.0
 _LEASE_S: Final = 3 * TIMEOUT_S  # after which another process may send a notice again
 _LOOK_S: Final = 1.0
-_LONGEST_S: Final = 3_600.0
-_REFUSALS: Final = 5
-KEPT: Final = timedelta(days=3)
-_PREFIX: Final = "whsec_"
+_MOST_TRIES: Final = 84  # as many as there are in three days, for notices of a time when a clock was wrong
 
 
 def signature(secret: str, notice: str, at: int, body: bytes) -> str:
     """Return the signature of a message: of its id, its time in seconds, and its body."""
-    key = base64.b64decode(secret.removeprefix(_PREFIX)) if secret.startswith(_PREFIX) else secret.encode()
-    signed = hmac.new(key, f"{notice}.{at}.".encode() + body, hashlib.sha256).digest()
+    signed = hmac.new(webhook_key(secret), f"{notice}.{at}.".encode() + body, hashlib.sha256).digest()
     return f"v1,{base64.b64encode(signed).decode()}"
 
 
 def wait_s(tries: int) -> float:
     """Return how long to wait after so many tries: a second, then twice as long each time, up to an hour."""
-    return min(2.0 ** min(tries - 1, 20), _LONGEST_S)
+    return min(2.0 ** min(tries - 1, 20), LONGEST_WAIT.total_seconds())
 
 
 def webhook_policy(serve: ServeSettings) -> AddressPolicy:
@@ -63,7 +59,7 @@ def describe_webhook(serve: ServeSettings) -> str:
     signed = "signed" if os.environ.get(WEBHOOK_SECRET) else f"not signed, since {WEBHOOK_SECRET} is not set"
     try:
         addresses = {str(entry[4][0]) for entry in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)}
-    except OSError:
+    except (OSError, UnicodeError):
         return f"{host} cannot be resolved now; {signed}"
     try:
         for address in sorted(addresses):
@@ -104,13 +100,16 @@ class NoticeSender:
         notice = self._box.take(self._clock(), _LEASE_S)
         if notice is None:
             return False
-        posted = self._send(notice)
+        try:
+            posted = self._send(notice)
+        except Exception as error:  # its text may have the address, which may have a secret
+            log.exception("a notice cannot be sent", extra={"notice": notice.id})
+            posted = Posted(problem=f"it cannot be sent: {type(error).__name__}")
         if posted.problem is None:
             self._box.remove(notice.id)
             return True
         fields = {"notice": notice.id, "try": notice.tries, "why": posted.problem}
-        is_hopeless = posted.is_refused and notice.tries >= _REFUSALS
-        if is_hopeless or self._clock() - notice.at > KEPT:
+        if notice.tries >= _MOST_TRIES or self._clock() - notice.at > KEPT:
             log.error("a notice was given up", extra=fields)
             self._box.remove(notice.id)
             return True

@@ -20,6 +20,8 @@ from refaug.service.database.row_ids import new_row_id
 from refaug.service.database.tables import NOTICES
 
 MOST: Final = 1_000  # that wait; older ones go first
+KEPT: Final = timedelta(days=3)
+LONGEST_WAIT: Final = timedelta(hours=1)  # between two tries
 
 
 class NoticeKind(StrEnum):
@@ -62,11 +64,11 @@ class NoticeBox:
         oldest = select(NOTICES).order_by(NOTICES.c.id).limit(1)
         with self._database.reading() as connection:  # this runs every second and must not block writers
             row = connection.execute(oldest).first()
-            if row is None or row.due > time_text(now):
+            if row is None or _waits(row.due, now):
                 return None
         with self._database.writing() as connection:
             row = connection.execute(oldest.with_for_update()).first()
-            if row is None or row.due > time_text(now):
+            if row is None or _waits(row.due, now):
                 return None
             lease = {"due": time_text(now + timedelta(seconds=lease_s)), "tries": row.tries + 1}
             connection.execute(update(NOTICES).where(NOTICES.c.id == row.id).values(lease))
@@ -84,10 +86,10 @@ class NoticeBox:
         with self._database.writing() as connection:
             connection.execute(update(NOTICES).where(NOTICES.c.id == notice).values(values))
 
-    def clear(self) -> None:
-        """Remove all notices."""
+    def remove_expired(self, now: datetime) -> None:
+        """Remove the notices that nobody has tried to deliver for as long as they are kept."""
         with self._database.writing() as connection:
-            connection.execute(delete(NOTICES))
+            connection.execute(delete(NOTICES).where(NOTICES.c.due < time_text(now - KEPT)))
 
     def waiting(self) -> tuple[int, str | None]:
         """Return how many notices wait, and the problem of the oldest one's last try."""
@@ -95,6 +97,11 @@ class NoticeBox:
             count = connection.execute(select(func.count()).select_from(NOTICES)).scalar_one()
             problem = connection.execute(select(NOTICES.c.problem).order_by(NOTICES.c.id).limit(1)).scalar()
         return count, problem
+
+
+def _waits(due: str, now: datetime) -> bool:
+    """Return whether it is too early for a notice; a longer wait than any is of a wrong clock."""
+    return time_text(now) < due <= time_text(now + LONGEST_WAIT)
 
 
 def now_in_utc() -> datetime:

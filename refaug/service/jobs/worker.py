@@ -551,8 +551,8 @@ class Worker:
                 EndedJobs(self._database, self._home, self._serve).discard_all()
                 remove_expired(self._home, self._serve, self._database)
                 RowHolders(self._home).remove_dead()
-                if not self._serve.webhook:
-                    NoticeBox(self._database).clear()
+                if not self._serve.webhook:  # another worker of the database may have one
+                    NoticeBox(self._database).remove_expired(datetime.now(UTC))
                 for name in installation.registered(installation.CHORES):
                     installation.find(installation.CHORES, name)(self._database)
                 log.info("tidied", extra={"rows": removed})

@@ -22,7 +22,8 @@ import orjson
 from refaug.core.errors import RefaugError
 from refaug.core.text.messages import HIDDEN, HiddenFolders, without_secrets
 
-_QUIET_LIBRARIES: Final = ("faiss", "uvicorn")  # libraries whose messages repeat ours
+# Libraries whose messages repeat ours, or name whole addresses, in which there may be secrets.
+_QUIET_LIBRARIES: Final = ("faiss", "uvicorn", "httpx", "httpx2", "httpcore", "httpcore2")
 _MAX_CHARS: Final = 2_000  # characters of one value, so that whole requests are not logged
 _FRAMES: Final = 8
 _MAX_INTEGER: Final = 2**63 - 1  # the largest integer that common JSON readers accept

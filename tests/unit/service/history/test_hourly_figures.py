@@ -144,21 +144,28 @@ def test_a_process_that_goes_on_with_a_dead_ones_counters_counts_only_its_own(da
     assert figures.last(1, clock[0])[1][0].count(REQUESTS) == 2
 
 
-def test_ninety_days_are_kept_and_a_longer_time_comes_in_longer_steps(database):
+def test_a_longer_time_comes_in_longer_steps(database):
     figures = HourlyFigures(database)
     for back in range(HOURS_KEPT + 48):
         if back % 24 == 0 or back > HOURS_KEPT - 3:
             figures.add("w", back + 1, {hour_of(NOON - timedelta(hours=back)): {REQUESTS: 1, latency_name(0.05): 1}})
     figures.set_sizes(hour_of(NOON), {"disk": 7})
-    with database.reading() as connection:
-        rows, oldest = connection.execute(select(func.count(), func.min(HOURLY_FIGURES.c.hour))).one()
-    assert (rows, oldest) == (93, hour_of(NOON - timedelta(hours=HOURS_KEPT)))
     length, steps = figures.last(HOURS_KEPT, NOON)
     assert (length, len(steps)) == (24, 90)
     assert [step.begin.hour for step in steps] == [0] * 90
     assert [step.count(REQUESTS) for step in steps[1:]] == [1] * 89
     assert (steps[-1].sizes, steps[0].sizes) == ({"disk": 7}, {})
     assert [figures.last(hours, NOON)[0] for hours in (1, 168, 169, 504, 505, 1008, 2016)] == [1, 1, 3, 3, 6, 6, 12]
+
+
+def test_as_many_rows_are_kept_as_ninety_days_have_hours(database, monkeypatch):
+    monkeypatch.setattr("refaug.service.history.hourly_figures.HOURS_KEPT", 3)
+    figures = HourlyFigures(database)
+    for hour in range(5):
+        figures.set_sizes(hour_of(NOON + timedelta(hours=hour)), {"disk": hour})
+    with database.reading() as connection:
+        rows, oldest = connection.execute(select(func.count(), func.min(HOURLY_FIGURES.c.hour))).one()
+    assert (rows, oldest) == (3, hour_of(NOON + timedelta(hours=2)))
 
 
 def test_sizes_are_measured_once_an_hour(database):
@@ -186,3 +193,11 @@ def test_quantiles_are_those_of_ranges_that_hold_their_requests_evenly():
     assert latency_quantile(counts, 0.95) == pytest.approx(0.095)
     assert latency_quantile({latency_name(float("inf")): 3.0}, 0.5) == 60.0
     assert latency_quantile({}, 0.5) is None
+
+
+def test_a_clock_that_jumps_ahead_removes_no_history(database):
+    figures = HourlyFigures(database)
+    for back in range(3):
+        figures.set_sizes(hour_of(NOON - timedelta(hours=back)), {"disk": 7})
+    figures.set_sizes(hour_of(NOON + timedelta(days=3_650)), {"disk": 8})
+    assert [step.sizes for step in figures.last(3, NOON)[1]] == [{"disk": 7}] * 3

@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
+import io
 import json
+import logging
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +21,7 @@ from refaug.service.history.notice_sender import NoticeSender, describe_webhook,
 from refaug.service.history.notices import MOST, NoticeBox, NoticeKind, add_notice
 from refaug.service.jobs.schedules import ScheduleStore
 from refaug.service.jobs.store import JobState, JobStore
+from refaug.service.process.json_logging import configure_logging
 from refaug.service.server_settings import WEBHOOK_SECRET, ServeSettings
 
 pytest_plugins = ("databases",)
@@ -190,24 +193,116 @@ def test_a_notice_whose_sender_was_killed_is_sent_by_another_after_a_while(datab
         assert (hook.said(), hook.taken[0]["headers"]["webhook-id"]) == (["one"], taken.id)
 
 
-def test_what_is_refused_or_too_old_is_given_up_so_that_others_follow(database, box):
+def test_what_is_refused_is_tried_for_three_days_before_others_follow(database, box):
     with hooked() as hook:
-        hook.statuses = [410, 302, 404, 400, 422]
-        tell(database, "bad", "good")
+        hook.statuses = [410, 302, 404, 400, 422] * 20
+        tell(database, "late", "next")
         clock = Clock()
-        sending = sender(box, hook, clock)
-        for _ in range(4):
-            assert not sending.deliver_next()
-            clock.wait(60)
+        begin, tries, sending = clock(), 0, sender(box, hook, clock)
+        while not sending.deliver_next():
+            tries += 1
+            clock.wait(wait_s(tries))
+        assert timedelta(days=3) < clock() - begin < timedelta(days=3, hours=1, seconds=1)
+        hook.statuses.clear()
         assert sending.deliver_next()
-        assert sending.deliver_next()
-        assert hook.said() == ["good"]
+        assert hook.said() == ["next"]
         assert {call["path"] for call in hook.calls} == {"/hook"}  # no redirect is followed
+
+
+def test_a_receiver_that_is_set_up_a_day_later_gets_what_it_refused_before(database, box):
+    with hooked() as hook:
+        hook.statuses = [404] * 30
+        tell(database, "one")
+        clock = Clock()
+        sending, tries = sender(box, hook, clock), 0
+        while not sending.deliver_next():
+            tries += 1
+            clock.wait(wait_s(tries))
+        assert (tries, hook.said()) == (30, ["one"])
         hook.statuses = [503]
         tell(database, "old")
         clock.wait(4 * 86_400)
         assert sending.deliver_next()
         assert box.waiting() == (0, None)
+
+
+def test_a_clock_that_was_wrong_keeps_no_notice_waiting(database, box):
+    with hooked() as hook:
+        clock = Clock()
+        tell(database, "written ahead", "refused ahead", "now")
+        with database.writing() as connection:
+            connection.exec_driver_sql("UPDATE notices SET due = '2036-01-01T00:00:00.000000Z'")
+        sending = sender(box, hook, clock)
+        assert sending.deliver_next()
+        clock.wait(10 * 365 * 86_400)
+        hook.statuses = [503]
+        taken = box.take(clock(), 1.0)
+        box.put_off(taken.id, clock() + timedelta(hours=1), "status 503")
+        clock.wait(-10 * 365 * 86_400)
+        hook.statuses.clear()
+        assert [sending.deliver_next() for _ in range(3)] == [True, True, False]
+        assert hook.said() == ["written ahead", "refused ahead", "now"]
+
+
+def test_a_notice_of_the_future_is_given_up_after_as_many_tries(database, box):
+    with hooked() as hook:
+        clock = Clock()
+        tell(database, "bad", "good")
+        clock.wait(-365 * 86_400)
+        hook.statuses = [503] * 84
+        sending, tries = sender(box, hook, clock), 1
+        while not sending.deliver_next():
+            clock.wait(wait_s(tries))
+            tries += 1
+        assert tries == 84
+        assert sending.deliver_next()
+        assert hook.said() == ["good"]
+
+
+def test_a_worker_without_a_webhook_removes_only_what_nobody_tries(database, box):
+    tell(database, "one", "two")
+    now = datetime.now(UTC)
+    box.remove_expired(now + timedelta(days=2))
+    assert box.waiting()[0] == 2
+    later = now + timedelta(days=3, minutes=1)
+    taken = box.take(later, 30.0)
+    box.put_off(taken.id, later + timedelta(hours=1), "status 503")
+    box.remove_expired(later)
+    assert box.waiting() == (1, "status 503")
+
+
+def test_whatever_a_try_raises_is_a_failed_try(database, box, caplog):
+    tell(database, "one")
+    clock = Clock()
+    sending = NoticeSender(box, ServeSettings(webhook="http://127.0.0.1:9/sec\x7fret"), clock=clock)
+    assert not sending.deliver_next()
+    assert box.waiting() == (1, "it cannot be sent: InvalidURL")
+    assert "ret" not in "".join(record.getMessage() for record in caplog.records)
+    clock.wait(4 * 86_400)
+    assert sending.deliver_next()
+    assert box.waiting() == (0, None)
+
+
+def test_the_address_is_in_no_line_of_the_log(database, box, tmp_path):
+    root = logging.getLogger()
+    before, level, written = root.handlers[:], root.level, io.StringIO()
+    handler = configure_logging(tmp_path, stream=written)
+    try:
+        with hooked() as hook:
+            hook.statuses = [404]
+            tell(database, "one")
+            serve, clock = ServeSettings(webhook=f"http://127.0.0.1:{hook.port}/services/hushhush"), Clock()
+            sending = NoticeSender(box, serve, clock=clock)
+            assert not sending.deliver_next()
+            clock.wait(1)
+            assert sending.deliver_next()
+    finally:
+        logging.captureWarnings(capture=False)
+        root.handlers[:] = before
+        root.setLevel(level)
+        handler.close()
+    assert "a notice was not taken" in written.getvalue()
+    assert "hushhush" not in written.getvalue()
 
 
 def test_at_most_so_many_wait(database, box, monkeypatch):
@@ -241,11 +336,30 @@ def test_a_check_says_where_notices_go_and_refuses_inside_addresses(monkeypatch)
 
 
 @pytest.mark.parametrize(
-    "webhook", ["hooks.example.com", "ftp://a.example/x", "https://u:p@a.example/", "http://localhost:8000/x"]
+    "webhook",
+    [
+        "hooks.example.com/hush",
+        "ftp://a.example/hush",
+        "https://u:hush@a.example/",
+        "http://localhost:8000/hush",
+        "https://hooks..example.com/hush",
+        f"https://{'a' * 64}.example/hush",
+        "https://a.example:port/hush",
+        "https://a.example/hush#x",
+        "https:///hush",
+    ],
 )
-def test_what_is_no_webhook_is_refused_at_the_start(webhook):
-    with pytest.raises(Usage, match="REFAUG_WEBHOOK"):
+def test_what_is_no_webhook_is_refused_at_the_start_without_showing_its_secrets(webhook):
+    with pytest.raises(Usage, match="REFAUG_WEBHOOK") as raised:
         ServeSettings(webhook=webhook)
+    assert "hush" not in str(raised.value)
+
+
+@pytest.mark.parametrize("secret", ["whsec_abc", "whsec_", "whsec_YWJj!", "whsec_ü"])
+def test_a_secret_that_is_no_base64_is_refused_at_the_start(secret, monkeypatch):
+    monkeypatch.setenv(WEBHOOK_SECRET, secret)
+    with pytest.raises(Usage, match="WEBHOOK_SECRET"):
+        ServeSettings(webhook="https://hooks.example.com/x")
 
 
 # ── what is told ──────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from refaug.core.errors import Corrupt
 from refaug.core.text.messages import without_secrets
 from refaug.service.keys import Token
-from refaug.service.process.json_logging import JsonLines, configure_logging
+from refaug.service.process.json_logging import _QUIET_LIBRARIES, JsonLines, configure_logging
 
 
 @pytest.fixture
@@ -22,7 +22,9 @@ def stream(tmp_path: Path) -> Iterator[io.StringIO]:
     """What the process logs from now on; the loggers are as before afterwards."""
     root = logging.getLogger()
     before, level = root.handlers[:], root.level
-    talkative = {name: logging.getLogger(name).level for name in ("faiss", "uvicorn")}
+    talkative = {
+        name: logging.getLogger(name).level for name in ("faiss", "uvicorn", "httpx", "httpx2", "httpcore", "httpcore2")
+    }
     written = io.StringIO()
     handler = configure_logging(tmp_path / "home", stream=written)
     yield written
