@@ -45,7 +45,7 @@ function versionBefore(versions, current) {
 }
 
 function table(context, versions) {
-  return element("div", { class: "scroll" }, element("table", { },
+  return element("div", { class: "scroll" }, element("table", {},
     element("thead", {}, element("tr", {}, COLUMNS[context.kind].map((name) => element("th", { scope: "col", class: NUMBERS.has(name) ? "number" : null }, name || element("span", { class: "visually-hidden" }, "Acts"))))),
     element("tbody", {}, versions.map((version) => rows(context, version)))));
 }

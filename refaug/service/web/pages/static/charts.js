@@ -110,14 +110,15 @@ export function intervalFigure({ title, note, rows, zero = false, least = 0, nam
 
 /** Return a figure of how often scores lie where, a panel for each series, all equally large: `{label, counts}` over common `edges`. */
 export function histogramFigure({ title, note, series, edges }) {
-  const most = Math.max(1, ...series.flatMap((row) => row.counts)), high = 90, head = 20, foot = 26, gap = 24;
+  const high = 90, head = 20, foot = 26, gap = 24;
   const draw = (width) => {
     const columns = Math.max(1, Math.min(series.length, Math.floor((width + gap) / (260 + gap)))), wide = (width - gap * (columns - 1)) / columns;
     const picture = canvas(width, Math.ceil(series.length / columns) * (head + high + foot));
     series.forEach((row, place) => {
       const left = (place % columns) * (wide + gap), top = Math.floor(place / columns) * (head + high + foot) + head, base = top + high;
-      const scale = linear([edges[0], edges.at(-1)], [left + 8, left + wide - 12]);
-      picture.append(drawing("text", { x: left + 8, y: top - 6, class: "strong" }, shortened(row.label, Math.floor((wide - 20) / LETTER))));
+      const scale = linear([edges[0], edges.at(-1)], [left + 8, left + wide - 12]), most = Math.max(1, ...row.counts), highest = `highest ${count(most)}`;
+      // each has its own scale, which is told: one system whose replies are alike would flatten all others
+      picture.append(drawing("text", { x: left + 8, y: top - 6, class: "strong" }, shortened(row.label, Math.floor((wide - 28) / LETTER) - highest.length)), drawing("text", { x: left + wide - 12, y: top - 6, "text-anchor": "end" }, highest));
       axisBelow(picture, ticks(edges[0], edges.at(-1), Math.max(2, wide / 70)), scale, { left: left + 8, right: left + wide - 12, top, bottom: base });
       row.counts.forEach((amount, bin) => {
         const from = scale(edges[bin]), to = scale(edges[bin + 1]), height = (amount / most) * (high - 4);

@@ -2,11 +2,12 @@
 
 import { listAll, untilAnswered } from "./api.js";
 import { emptyState, stateBadge } from "./components/states.js";
+import { table } from "./components/tables.js";
 import { byId, element, fill, userText } from "./dom.js";
 import { loadChoices, setUpOrder } from "./evaluate_order.js";
 import { closeEvaluation, openEvaluation, titleOf } from "./evaluation.js";
 import { countOf } from "./format.js";
-import { allows, empty, moment, ownKey, showProblem, start } from "./frame.js";
+import { allows, keyInvitation, moment, ownKey, showProblem, start } from "./frame.js";
 
 const TITLE = byId("page-title").textContent;
 let own = null;
@@ -18,14 +19,12 @@ function addressed() {
 }
 
 async function showList() {
-  const place = byId("list"), rows = await listAll("/v1/evaluations", "evaluations", 200), names = ["Evaluation", "State", "Read", "Asked for"];
-  fill(place, rows.length ? element("div", { class: "scroll" }, element("table", { class: "stacked" },
-    element("thead", {}, element("tr", {}, names.map((name) => element("th", { scope: "col" }, name)))),
-    element("tbody", {}, rows.map((row) => element("tr", {},
-      element("th", { scope: "row" }, element("a", { href: `#e=${row.id}` }, userText(titleOf(row))), row.kind === "meta" ? element("span", { class: "faint" }, " agreement with people") : ""),
-      element("td", { dataset: { name: "State" } }, stateBadge(row.state)),
-      element("td", { dataset: { name: "Read" } }, row.counts ? `${countOf(row.counts.items, "item")}, ${countOf(row.counts.replies, "reply", "replies")}` : "–"),
-      element("td", { dataset: { name: "Asked for" } }, moment(row.created), row.owner && row.owner !== "anonymous" ? [" by ", userText(row.owner)] : ""))))))
+  const place = byId("list"), rows = await listAll("/v1/evaluations", "evaluations", 200);
+  fill(place, rows.length ? table(["Evaluation", "State", { name: "Read", isMinor: true }, "Asked for"], rows.map((row) => [
+    [element("a", { href: `#e=${row.id}` }, userText(titleOf(row))), row.kind === "meta" ? element("span", { class: "faint" }, " agreement with people") : ""],
+    stateBadge(row.state),
+    row.counts ? `${countOf(row.counts.items, "item")}, ${countOf(row.counts.replies, "reply", "replies")}` : "–",
+    [moment(row.created), row.owner && row.owner !== "anonymous" ? [" by ", userText(row.owner)] : ""]]))
     : emptyState("No evaluation yet", "Drop a file with the replies of your systems above: it takes a minute from there to a table of their scores.", { label: "Choose a file", act: () => byId("file-input").click() }));
   place.removeAttribute("aria-busy");
 }
@@ -52,7 +51,7 @@ async function load() {
     own = await untilAnswered(ownKey);
     const mayScore = allows(own, "score");
     byId("new-box").hidden = !mayScore;
-    if (!mayScore) { fill(byId("list"), empty(element("p", {}, own === null ? "This service asks for a key: press “Key” above and enter yours." : "This page needs a key with the scope score."))); byId("list").removeAttribute("aria-busy"); return; }
+    if (!mayScore) { fill(byId("list"), own === null ? keyInvitation() : keyInvitation("This page needs a key with the scope score.", "This key does not allow it")); byId("list").removeAttribute("aria-busy"); return; }
     await Promise.all([loadChoices(), show()]);
   } catch (error) {
     showProblem(byId("page-problem"), error);

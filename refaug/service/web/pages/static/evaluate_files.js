@@ -122,7 +122,7 @@ async function requireUnchanged(file) {
 export function showFiles() {
   if (!chosen.files.length) { fill(byId("files")); return; }
   const lines = isLines();
-  fill(byId("files"), element("div", { class: "scroll" }, element("table", { class: "stacked" },
+  fill(byId("files"), element("div", { class: "scroll" }, element("table", {},
     element("caption", { class: "visually-hidden" }, "Chosen files"),
     element("thead", {}, element("tr", {}, ["File", "Size", ...(lines ? ["It holds", "System"] : []), ""].map((name) => element("th", { scope: "col", class: name === "Size" ? "number" : null }, name || element("span", { class: "visually-hidden" }, "Acts"))))),
     element("tbody", {}, chosen.files.map((file, place) => fileRow(file, place, lines))))),
@@ -187,7 +187,7 @@ export function showMapping(table) {
   encoding.value = chosen.encoding;
   const isOpen = place.querySelector("details")?.open ?? !table.used.some((use) => use.field === "reply");
   fill(place, element("details", { open: isOpen }, element("summary", {}, element("b", {}, "Columns"), `: ${table.used.length} of ${count(table.columns.length + (table.more_columns ?? 0))} are used; a row is ${{ item: "an item", reply: "a reply", rating: "a rating" }[table.shape] ?? table.shape}`),
-    element("div", { class: "scroll" }, element("table", { class: "stacked" }, element("caption", { class: "visually-hidden" }, "What each column holds"),
+    element("div", { class: "scroll" }, element("table", {}, element("caption", { class: "visually-hidden" }, "What each column holds"),
       element("thead", {}, element("tr", {}, ["Column", "It holds", "System"].map((name) => element("th", { scope: "col" }, name)))), element("tbody", {}, rows.map((row) => row.node)))),
     columns.length < table.columns.length + (table.more_columns ?? 0) && element("p", { class: "faint" }, `${count(table.columns.length + (table.more_columns ?? 0) - columns.length)} further columns are not listed.`),
     element("div", { class: "fields" }, element("div", { class: "field" }, element("label", { for: "map-shape" }, "A row is"), shape), element("div", { class: "field" }, element("label", { for: "map-encoding" }, "Encoding"), encoding)),

@@ -63,7 +63,7 @@ export function badRows(rows, more) {
   if (!rows.length) return null;
   const names = ["File", "Line", "Item", "Field", "What is wrong"], texts = (row) => [row.file, row.line, row.item, row.field, row.message];
   return element("details", { open: rows.length <= 10 }, element("summary", { class: "warn" }, `${count(rows.length + (more ?? 0))} bad row${rows.length + (more ?? 0) === 1 ? " is" : "s are"} left out; the rest goes on`),
-    element("div", { class: "scroll" }, element("table", { class: "stacked" }, element("thead", {}, element("tr", {}, names.map((name) => element("th", { scope: "col" }, name)))),
+    element("div", { class: "scroll" }, element("table", {}, element("thead", {}, element("tr", {}, names.map((name) => element("th", { scope: "col" }, name)))),
       element("tbody", {}, rows.map((row) => element("tr", {}, texts(row).map((text, place) => element("td", { dataset: { name: names[place] } }, text === null || text === undefined ? "–" : typeof text === "number" ? count(text) : userText(text)))))))),
     more > 0 && element("p", { class: "faint" }, `and ${count(more)} more`));
 }

@@ -8,7 +8,7 @@ import { watchEvaluation } from "./evaluation_job.js";
 import { repliesSection } from "./evaluation_replies.js";
 import { differences, metricCharts, partsTable, scatter, systemsTable } from "./evaluation_systems.js";
 import { badRows } from "./evaluate_order.js";
-import { countOf, duration } from "./format.js";
+import { countOf, day, duration, exactTime } from "./format.js";
 import { allows, moment, showProblem } from "./frame.js";
 import { ask } from "./question.js";
 
@@ -64,7 +64,7 @@ function draw(place, evaluation, own, { reply, besideId }, signal) {
       element("dl", { class: "facts-line" }, fact("Files", evaluation.files.map((name, at) => [at ? ", " : "", userText(name)])),
         evaluation.counts && fact("Read", `${countOf(evaluation.counts.items, "item")}, ${countOf(evaluation.counts.replies, "reply", "replies")}`, evaluation.counts.bad ? element("span", { class: "warn" }, `, ${countOf(evaluation.counts.bad, "bad row")}`) : ""),
         isDone && fact("Done", moment(evaluation.finished), evaluation.started ? `, in ${duration(evaluation.started, evaluation.finished)}` : ""),
-        isDone && evaluation.expires && fact("Kept until", moment(evaluation.expires))),
+        isDone && evaluation.expires && fact("Kept until", element("time", { datetime: evaluation.expires, title: exactTime(evaluation.expires) }, day(evaluation.expires)))),
       !isDone && job, actions(evaluation)),
     isDone && (evaluation.kind === "meta" ? agreementSections(evaluation.agreement) : scoreSections(evaluation, { reply, besideId, mayNote: allows(own, "score") })));
   if (!isDone) {

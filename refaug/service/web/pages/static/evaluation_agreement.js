@@ -39,7 +39,7 @@ function agreementTable(rows, settings) {
     if (typeof p !== "number" || typeof change !== "number") return ["–", ""];
     return p < 1 - settings.confidence ? (change > 0 ? ["better", "good"] : ["worse", "bad"]) : ["not shown", ""];
   };
-  return element("div", { class: "scroll" }, element("table", { class: "stacked", id: "agreement-table" },
+  return element("div", { class: "scroll" }, element("table", { id: "agreement-table" },
     element("caption", { class: "visually-hidden" }, "Correlation of each metric with the ratings"),
     element("thead", {}, element("tr", {}, names.map((name, place) => element("th", { scope: "col", class: place && place < 6 ? "number" : "" }, name)))),
     element("tbody", {}, rows.map((row) => {

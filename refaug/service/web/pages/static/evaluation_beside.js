@@ -57,7 +57,7 @@ function outcomeOf({ comparisons, differences, warnings }) {
   return [
     warnings.length > 0 && element("div", { class: "notice warn" }, element("ul", {}, warnings.map((warning) => element("li", {}, userText(warning))))),
     differences.length > 0 && element("p", {}, "What differs beside the replies: ", differences.map((row) => userText(`${row.metric ? `${row.metric}: ` : ""}${row.what} (${row.first || "nothing"} and ${row.second || "nothing"}); `))),
-    element("div", { class: "scroll" }, element("table", { class: "stacked", id: "beside-table" }, element("thead", {}, element("tr", {}, names.map((name, place) => element("th", { scope: "col", class: place > 1 && place < 6 ? "number" : "" }, name)))),
+    element("div", { class: "scroll" }, element("table", { id: "beside-table" }, element("thead", {}, element("tr", {}, names.map((name, place) => element("th", { scope: "col", class: place > 1 && place < 6 ? "number" : "" }, name)))),
       element("tbody", {}, rows.map(({ pair, test }) => element("tr", {}, element("th", { scope: "row" }, pair.metric), element("td", { dataset: { name: "System" } }, userText(pair.first_system === pair.second_system ? pair.first_system : `${pair.first_system} / ${pair.second_system}`)),
         element("td", { class: "number", dataset: { name: "This one" } }, score(test.first)), element("td", { class: "number", dataset: { name: "The other" } }, score(test.second)),
         element("td", { class: "number", dataset: { name: "Difference" } }, difference(test.difference), test.interval && element("div", { class: "faint" }, `[${score(test.interval[0])} to ${score(test.interval[1])}]`)),
@@ -70,7 +70,7 @@ function outcomeOf({ comparisons, differences, warnings }) {
 function changes(pair) {
   if (!pair.changes.length) return element("p", { class: "faint" }, "No reply changed its score.");
   const names = ["Item", "Change", "Before", "Now"];
-  return element("div", { class: "scroll" }, element("table", { class: "stacked" }, element("thead", {}, element("tr", {}, names.map((name, place) => element("th", { scope: "col", class: place === 1 ? "number" : "" }, name)))),
+  return element("div", { class: "scroll" }, element("table", {}, element("thead", {}, element("tr", {}, names.map((name, place) => element("th", { scope: "col", class: place === 1 ? "number" : "" }, name)))),
     element("tbody", {}, pair.changes.map((change) => element("tr", {}, element("th", { scope: "row" }, userText(change.id), change.utterance && element("div", { class: "faint" }, userText(change.utterance))), element("td", { class: "number", dataset: { name: "Change" } }, difference(change.change)),
       [["Before", change.first], ["Now", change.second]].map(([name, side]) => element("td", { dataset: { name } }, side.text !== null ? userText(side.text) : "", element("div", { class: "faint" }, side.score === null ? side.problem ?? "no score" : score(side.score)))))))), pair.counts && element("p", { class: "faint" }, Object.entries(pair.counts).map(([name, number]) => `${count(number)} ${name}`).join(", ")));
 }

@@ -8,6 +8,7 @@ import { PARTS, namesOf } from "./evaluation_systems.js";
 import { blank, linkOf } from "./state.js";
 import { VirtualTable } from "./virtual_table.js";
 
+const MOST_REFERENCES = 100;
 const SORTS = [["place", "as in the file"], ["score", "by the score"], ["disagreement", "by how much two metrics disagree"], ["other", "by the other score"], ["length", "by length"], ["item", "by item"]];
 const MOST_METRICS = 8;
 
@@ -87,11 +88,11 @@ export function repliesSection(evaluation, summary, { mayNote }) {
       element("dl", { class: "facts" }, element("dt", {}, "Item"), element("dd", {}, userText(reply.item)), element("dt", {}, "System"), element("dd", {}, userText(reply.system)),
         turns.map((turn, at) => [element("dt", {}, turns.length > 1 ? `Turn ${at + 1}` : "Utterance"), element("dd", {}, userText(turn))]), element("dt", {}, "Reply"), element("dd", {}, element("strong", {}, userText(reply.reply)))),
       element("h3", {}, "Scores"),
-      element("div", { class: "scroll" }, element("table", { class: "stacked" }, element("thead", {}, element("tr", {}, element("th", { scope: "col" }, "Metric"), element("th", { scope: "col", class: "number" }, userText(reply.system)), reply.others.map((other) => element("th", { scope: "col", class: "number" }, userText(other.system))))),
+      element("div", { class: "scroll" }, element("table", {}, element("thead", {}, element("tr", {}, element("th", { scope: "col" }, "Metric"), element("th", { scope: "col", class: "number" }, userText(reply.system)), reply.others.map((other) => element("th", { scope: "col", class: "number" }, userText(other.system))))),
         element("tbody", {}, reply.scores.map((row, at) => element("tr", {}, element("th", { scope: "row", title: printable(row.signature ?? "") }, names[at] ?? row.metric), element("td", { class: "number", dataset: { name: printable(reply.system) } }, element("b", {}, score(row.score)), row.problem && element("div", { class: "warn" }, userText(row.message ?? row.problem))), reply.others.map((other) => element("td", { class: "number", dataset: { name: printable(other.system) } }, score(other.scores[at])))))))),
       reply.scores.filter((row) => row.metric.startsWith("refaug-1") && row.parts).map((row) => [element("h3", {}, `Parts of ${row.metric}`), element("dl", { class: "facts-line" }, PARTS.filter(([part]) => typeof row.parts[part] === "number").map(([part, name]) => element("div", {}, element("dt", {}, name), element("dd", {}, score(row.parts[part])))))]),
-      reply.references.length > 0 && [element("h3", {}, "References"), referencesTable(reply.references)],
       reply.others.length > 0 && [element("h3", {}, "Replies of other systems"), element("dl", { class: "facts" }, reply.others.map((other) => [element("dt", {}, userText(other.system)), element("dd", {}, userText(other.reply))]))],
+      reply.references.length > 0 && [element("h3", {}, "References"), element("div", {}, referencesTable(reply.references))],
       element("p", { class: "row" }, element("a", { href: playground }, "See in the playground why")),
       noteForm(reply),
     ];
@@ -125,9 +126,10 @@ export function repliesSection(evaluation, summary, { mayNote }) {
   return { section, openReply, again: () => table.again() };
 }
 
-function referencesTable(references) {
-  const most = 100, hasSimilarity = references.some((reference) => typeof reference.similarity === "number");
-  return [element("div", { class: "scroll" }, element("table", { class: "stacked" }, element("thead", {}, element("tr", {}, element("th", { scope: "col", class: "number" }, "Weight"), hasSimilarity && element("th", { scope: "col", class: "number" }, "Similarity"), element("th", { scope: "col" }, "From"), element("th", { scope: "col" }, "Text"))),
+function referencesTable(references, most = 10) {
+  const hasSimilarity = references.some((reference) => typeof reference.similarity === "number");
+  return [element("div", { class: "scroll" }, element("table", {}, element("thead", {}, element("tr", {}, element("th", { scope: "col", class: "number" }, "Weight"), hasSimilarity && element("th", { scope: "col", class: "number" }, "Similarity"), element("th", { scope: "col" }, "From"), element("th", { scope: "col" }, "Text"))),
     element("tbody", {}, references.slice(0, most).map((reference) => element("tr", {}, element("td", { class: "number", dataset: { name: "Weight" } }, score(reference.weight)), hasSimilarity && element("td", { class: "number", dataset: { name: "Similarity" } }, score(reference.similarity)), element("td", { dataset: { name: "From" } }, printable(reference.source ?? "gold")), element("td", { dataset: { name: "Text" } }, userText(reference.text))))))),
-  references.length > most && element("p", { class: "faint" }, `and ${count(references.length - most)} more`)];
+  references.length > most && (most < MOST_REFERENCES ? element("button", { type: "button", class: "small", onclick: (event) => fill(event.target.parentNode, referencesTable(references, MOST_REFERENCES)) }, references.length > MOST_REFERENCES ? `Show ${MOST_REFERENCES}` : `Show all ${count(references.length)}`)
+    : element("p", { class: "faint" }, `and ${count(references.length - most)} more`))];
 }

@@ -29,7 +29,7 @@ export function systemsTable({ systems, metrics }) {
     const reasons = Object.entries(row.unscored_by_reason ?? {}).map(([code, number]) => `${count(number)} ${code.replaceAll("_", " ")}`).join(", ");
     return [element(row.corpus !== null && row.corpus === best[place] && systems.length > 1 ? "b" : "span", { class: "figures" }, score(row.corpus)), row.interval && element("div", { class: "faint" }, `[${interval(row.interval)}]`), row.interval_note && element("div", { class: "faint" }, userText(row.interval_note)), row.unscored > 0 && element("div", { class: "warn" }, `${count(row.unscored)} without a score${reasons ? `: ${reasons}` : ""}`)];
   };
-  return element("div", { class: "scroll" }, element("table", { class: "stacked", id: "systems-table" },
+  return element("div", { class: "scroll" }, element("table", { id: "systems-table" },
     element("caption", { class: "visually-hidden" }, "Corpus scores of all systems with their intervals"),
     element("thead", {}, element("tr", {}, element("th", { scope: "col" }, "System"), metrics.map((metric, place) => element("th", { scope: "col", class: "number", title: printable(metric.signature) }, names[place], metric.higher_is_better ? "" : " (less is better)")))),
     element("tbody", {}, systems.map((system) => element("tr", {}, element("th", { scope: "row" }, userText(system)), metrics.map((metric, place) => element("td", { class: "number", dataset: { name: names[place] } }, cell(metric, system, place))))))));
@@ -63,7 +63,7 @@ export const difference = (number) => signed(number, 3);
 function differencesTable({ metrics }) {
   const names = namesOf(metrics), columns = ["System", "Metric", "Difference", "Interval", "p", "It is"];
   const rows = metrics.flatMap((metric, place) => (metric.comparisons ?? []).map((comparison) => ({ comparison, place, metric })));
-  return element("div", { class: "scroll" }, element("table", { class: "stacked", id: "differences-table" },
+  return element("div", { class: "scroll" }, element("table", { id: "differences-table" },
     element("caption", { class: "visually-hidden" }, "Paired differences to the baseline"),
     element("thead", {}, element("tr", {}, columns.map((name, place) => element("th", { scope: "col", class: place > 1 && place < 5 ? "number" : "" }, name)))),
     element("tbody", {}, rows.map(({ comparison, place, metric }) => {
@@ -115,7 +115,8 @@ function histograms(metric, name) {
 export function scatter(evaluation, summary, onPick) {
   if (summary.metrics.length < 2) return null;
   const names = namesOf(summary.metrics), place = element("div", { id: "scatter-drawing" });
-  let x = 0, y = 1, asking = new AbortController();
+  const scored = summary.metrics.flatMap((metric, at) => (metric.systems.some((row) => row.corpus !== null) ? [at] : [])); // the others have no points
+  let [x, y] = scored.length > 1 ? scored : [0, 1], asking = new AbortController();
   const show = async () => {
     asking.abort();
     asking = new AbortController();
@@ -133,8 +134,8 @@ export function scatter(evaluation, summary, onPick) {
   };
   const [xBox, xSelect] = choice("scatter-x", "To the right", names, (number) => { x = number; show(); });
   const [yBox, ySelect] = choice("scatter-y", "Upwards", names, (number) => { y = number; show(); });
-  xSelect.value = "0";
-  ySelect.value = "1";
+  xSelect.value = String(x);
+  ySelect.value = String(y);
   show();
   return element("div", {}, element("div", { class: "tools-row" }, xBox, yBox), place);
 }

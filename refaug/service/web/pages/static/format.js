@@ -2,6 +2,7 @@
 
 const exact = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
 const brief = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
+const days = new Intl.DateTimeFormat(undefined, { dateStyle: "medium" });
 const whole = new Intl.NumberFormat();
 const UNITS = [["year", 31_557_600], ["month", 2_629_800], ["day", 86_400], ["h", 3_600], ["min", 60], ["s", 1]];
 
@@ -35,6 +36,8 @@ export function age(moment) {
   const number = Math.max(1, Math.round(Math.abs(seconds) / size)), name = size > 3_600 && number > 1 ? `${unit}s` : unit;
   return seconds > 0 ? `in ${number}\u00a0${name}` : `${number}\u00a0${name} ago`;
 }
+
+export const day = (moment) => days.format(new Date(moment));
 
 export const time = (moment) => brief.format(new Date(moment));
 

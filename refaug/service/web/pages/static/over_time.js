@@ -8,7 +8,7 @@ import { byId, element, fill, userText } from "./dom.js";
 import { bytes, count } from "./format.js";
 import { showProblem } from "./frame.js";
 
-const ROWS = 25, MOST_ROWS = 100;
+const ROWS = 10, MOST_ROWS = 100;
 
 // ── charts ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -53,7 +53,7 @@ export async function loadFigures() {
 }
 
 function backups(rows) {
-  if (!rows.length) return emptyState("No backup yet", "The operator of the server makes one with “refaug admin backup”; its age then stands here, and in the alerts.");
+  if (!rows.length) return emptyState("No backup yet", ["No page can make one: a backup belongs on another disk, and is made on the server by ", element("code", {}, "refaug admin backup"), ". Its age then stands here, and in the alerts."]);
   return table(["Backup", "Made", "Size", { name: "Damaged files", isNumber: true }],
     rows.map((row) => [userText(row.name), moment(row.at), bytes(row.bytes), row.damaged ? element("span", { class: "bad" }, count(row.damaged)) : "0"]));
 }

@@ -13,7 +13,7 @@ export async function showSchedules(isAdmin, refresh) {
   const rows = await listAll("/v1/schedules", "schedules");
   if (!rows.length) return emptyState("Nothing runs by itself", "A schedule of kind “nightly” ingests what was posted, updates an index, checks it and publishes it.",
     isAdmin ? { label: "Make a schedule", act: () => openForm(null, refresh).catch((error) => showProblem(byId("page-problem"), error)) } : null);
-  return element("div", { class: "scroll" }, element("table", { },
+  return element("div", { class: "scroll" }, element("table", {},
     element("thead", {}, element("tr", {}, ["Schedule", "When", "What", "Next", ""].map((name) => element("th", { scope: "col" }, name || element("span", { class: "visually-hidden" }, "Acts"))))),
     element("tbody", {}, rows.map((row) => element("tr", {},
       element("th", { scope: "row" }, userText(row.name), " ", row.enabled ? "" : badge("paused", "warn")),

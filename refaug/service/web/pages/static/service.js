@@ -90,7 +90,7 @@ const order = (label, filled) => (allows(own, "admin") ? { label, act: () => new
 async function logs() {
   const rows = await listAll("/v1/logs", "logs");
   if (!rows.length) return emptyState("No log yet", "A log holds the dialogues in which references are found. Programs post them, or a job reads a file of the server’s inbox.", order("Ingest a file", { kind: "ingest" }));
-  return element("div", { class: "scroll" }, element("table", { },
+  return element("div", { class: "scroll" }, element("table", {},
     element("thead", {}, element("tr", {}, ["Log", "Pairs", "Dialogues", "Size", "Changed", "Growth"].map((name) => element("th", { scope: "col", class: name === "Changed" || name === "Log" ? null : "number" }, name)))),
     element("tbody", {}, rows.map((row) => element("tr", {},
       element("th", { scope: "row" }, userText(row.name), row.problem ? element("div", { class: "bad" }, userText(row.problem)) : ""),
@@ -130,7 +130,7 @@ function growth(ingests) {
 async function sets() {
   const rows = await listAll("/v1/reference-sets", "sets");
   if (!rows.length) return emptyState("No set is frozen yet", "A set keeps references and weights, so that scores keep their meaning.", order("Freeze a file", { kind: "freeze" }));
-  return element("div", { class: "scroll" }, element("table", { },
+  return element("div", { class: "scroll" }, element("table", {},
     element("thead", {}, element("tr", {}, ["Set", "Purpose", "Items", "Frozen"].map((name) => element("th", { scope: "col", class: name === "Items" ? "number" : null }, name)))),
     element("tbody", {}, rows.map((row) => element("tr", { id: `set-${row.id}`, tabindex: -1 },
       element("th", { scope: "row", class: "mono" }, row.id, row.withdrawn ? element("span", { class: "bad" }, " withdrawn") : ""),

@@ -22,7 +22,7 @@ export function box(id, label, isChecked = false) {
 
 /** Return a table with a caption for screen readers; cells of `rows` are nodes or texts. */
 export function table(names, rows, { id = null, isNumber = () => false } = {}) {
-  return element("div", { class: "scroll" }, element("table", { class: "stacked", id },
+  return element("div", { class: "scroll" }, element("table", { id },
     element("thead", {}, element("tr", {}, names.map((name, place) => element("th", { scope: "col", class: isNumber(place) ? "number" : null }, name || element("span", { class: "visually-hidden" }, "Acts"))))),
     element("tbody", {}, rows.map((cells) => element("tr", {}, cells.map((cell, place) => (place === 0
       ? element("th", { scope: "row" }, cell)

@@ -4,7 +4,7 @@ import { listAll, untilAnswered } from "../api.js";
 import { emptyState, stateBadge } from "../components/states.js";
 import { table } from "../components/tables.js";
 import { byId, element, fill, userText } from "../dom.js";
-import { allows, empty, moment, ownKey, showProblem, start } from "../frame.js";
+import { allows, keyInvitation, moment, ownKey, showProblem, start } from "../frame.js";
 import { KINDS, openNewStudy } from "./new_study.js";
 import { setUpPower } from "./power.js";
 import { closeStudy, openStudy } from "./study.js";
@@ -48,7 +48,7 @@ async function load() {
     mayChange = allows(own, "study");
     byId("to-new").hidden = !mayChange;
     if (!mayChange && !allows(own, "study-read")) {
-      fill(byId("list"), empty(element("p", {}, own === null ? "This service asks for a key: press “Key” above and enter yours." : "This page needs a key with the scope study, or study-read to look at studies.")));
+      fill(byId("list"), own === null ? keyInvitation() : keyInvitation("This page needs a key with the scope study, or study-read to look at studies.", "This key does not allow it"));
       byId("list").removeAttribute("aria-busy");
       return;
     }
