@@ -313,9 +313,9 @@ def _require_path(text: str) -> None:
 
 
 def _require_metric(text: str) -> None:
-    """Raise Usage for a default metric that is no specification of a metric, or that needs a further artefact.
+    """Raise Usage for a default metric whose text specifies no metric, or that needs a further artefact.
 
-    An encoder is opened for requests, which are told how to get one that is missing.
+    An encoder is opened for requests, which are told how to get a missing one.
     """
     if not text:
         return

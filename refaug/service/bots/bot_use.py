@@ -205,7 +205,7 @@ class BotUseStore:
         self._write([(name, sha256, batch)])
 
     def add_soon(self, name: str, sha256: str, batch: AskedBatch) -> None:
-        """Count a batch of a stored bot in a thread apart: nobody waits for the disk."""
+        """Count a batch of a stored bot in a thread apart, so that no request waits for the disk."""
         self._waiting.append((name, sha256, batch))
         _WRITER.submit(self._write_waiting)
 

@@ -91,7 +91,7 @@ def factor_tests(
 def protocol_factors(protocol: Mapping[str, Any] | None) -> dict[str, dict[str, str]]:
     """Return the factors that a protocol gives for each bot."""
     analysis = (protocol or {}).get("analysis") or {}
-    factors: Any = analysis.get("factors", {})
+    factors = cast("Mapping[str, Mapping[str, Any]]", analysis.get("factors", {}))
     if not isinstance(factors, Mapping) or not all(isinstance(levels, Mapping) for levels in factors.values()):
         raise BadInput(
             "protocol: analysis.factors: an object of bots was expected", remedy='{"c-bm25": {"data": "movies"}}'

@@ -107,7 +107,7 @@ class RecruitsOut(ResponseModel):
 class ResponseLists:
     """The responses of the studies that were looked at last: reading all tasks takes long, and a list has many pages.
 
-    A list is made anew when a task has ended, was taken back or erased, or somebody was left out by hand.
+    A list is made anew when a task has ended, was taken back or erased, or a participant was left out by hand.
     """
 
     _lists: BoundedCache[str, tuple[Sequence[object], StudyResponses]] = field(default_factory=lambda: BoundedCache(4))
