@@ -67,6 +67,7 @@ def test_three_bots_from_consent_to_the_code_by_keyboard_alone(browsed: Browsed,
     page.go(study.link)
     page.until("document.querySelector('#begin')")
     looks_right(page)
+    assert accessibility_faults(page, impacts=None) == []
     tab_to(page, "node.id === 'agree'", 20)
     press_key(page, " ")
     tab_to(page, "node.id === 'begin'", 5)
