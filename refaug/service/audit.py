@@ -133,6 +133,10 @@ class AuditLog:
             entries = [_entry(row) for row in connection.execute(rows).mappings()]
         return entries[:limit], entries[limit - 1].id if len(entries) > limit else None
 
+    def last_whole_backup(self) -> AuditEntry | None:
+        """Return the newest backup without a damaged file, if one of the last ones is."""
+        return next((one for one in self.last_backups(_ROWS_AT_ONCE) if not one.details.get("damaged")), None)
+
     def last_backups(self, limit: int) -> list[AuditEntry]:
         """Return the newest backups, the last one first."""
         is_backup = text(f"action = '{BACKED_UP}'")  # written out, so that the index of these rows is used

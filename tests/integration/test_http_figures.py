@@ -7,11 +7,12 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from serving import client_of, small_home, wait_until
+from serving import client_of, migrated, small_home, wait_until
 from starlette.testclient import TestClient
 from studying import Person, add_bots, chat_protocol, new_study
 from typer.testing import CliRunner
 
+from refaug.bots.endpoint.judge_files import spending_path
 from refaug.cli.main import app
 from refaug.core.home import Settings
 from refaug.service.database.database import Database
@@ -122,3 +123,33 @@ def test_a_study_has_its_participants_and_tasks_as_figures(client: TestClient) -
     assert 'refaug_bot_requests_total{bot="quokka",outcome="answered"} 1.0' in text
     assert 'refaug_study_participants{state="active",study="fruit"} 1.0' in text
     assert 'refaug_study_tasks{state="started",study="fruit"} 1.0' in text or 'state="reserved",study="fruit"' in text
+
+
+def test_a_damaged_bot_or_count_costs_only_the_figures_of_bots(tmp_path: Path) -> None:
+    home = migrated(Settings(home=tmp_path / "home"))
+    with client_of(home, ready=False) as client, closing(Database.open(home)) as database:
+        add_bots(client, "quokka")
+        assert 'refaug_bot_requests_total{bot="quokka",outcome="failed"} 0.0' in client.get("/metrics").text
+        uses = spending_path(home).with_name("bot-use.db")
+        uses.parent.mkdir(parents=True, exist_ok=True)
+        uses.write_bytes(b"no database at all, but long enough to be read as one" * 40)
+        assert "refaug_bot_requests_total{" not in client.get("/metrics").text  # and no zeros, a reset of counters
+        assert client.get("/v1/bot-use").json()["bots"][0]["requests"] == 0
+        with database.writing() as connection:
+            connection.exec_driver_sql("UPDATE bots SET spec = '{'")
+        told = client.get("/metrics").text
+    assert "refaug_database_up 1.0" in told
+    assert "refaug_bot_requests_total{" not in told
+    assert 'refaug_jobs{state="queued"} 0.0' in told
+    assert "# TYPE refaug_study_tasks gauge" in told
+
+
+def test_figures_are_answered_where_the_home_is_gone(tmp_path: Path) -> None:
+    home = migrated(Settings(home=tmp_path / "home"))
+    with client_of(home, ready=False) as client:
+        assert "refaug_disk_bytes" in client.get("/metrics").text
+        home.home.rename(tmp_path / "elsewhere")
+        answer = client.get("/metrics")
+        (tmp_path / "elsewhere").rename(home.home)
+    assert answer.status_code == 200
+    assert "refaug_disk_bytes" not in answer.text

@@ -223,8 +223,8 @@ class BotUseStore:
         except (sqlite3.Error, OSError) as error:
             log.warning("bot use", extra={"bots": sorted({name for name, *_ in batches}), "why": str(error)})
 
-    def of_bots(self, bots: Sequence[StoredBot]) -> dict[str, BotUse]:
-        """Return the use of bots by their names; nothing is known where the file cannot be read."""
+    def of_bots(self, bots: Sequence[StoredBot]) -> dict[str, BotUse] | None:
+        """Return the use of bots by their names; None where the file cannot be read."""
         wait([_WRITER.submit(self._write_waiting)], _SOON_S)
         if not self._path.exists():
             return {bot.name: BotUse() for bot in bots}
@@ -234,7 +234,7 @@ class BotUseStore:
                 return {bot.name: _use(connection, bot, since) for bot in bots}
         except (sqlite3.Error, OSError) as error:
             log.warning("bot use", extra={"why": str(error)})
-            return {bot.name: BotUse() for bot in bots}
+            return None
 
     def _connected(self) -> sqlite3.Connection:
         self._path.parent.mkdir(parents=True, exist_ok=True)

@@ -48,6 +48,18 @@ def test_rows_come_back_in_pages_in_the_order_of_their_time(database: Database) 
     assert [entry.id for entry in audit.entries()] == sorted(entry.id for entry in [*page, *rest])
 
 
+def test_the_last_whole_backup_has_no_damaged_file(database: Database) -> None:
+    audit = AuditLog(database)
+    audit.add("user ann", "back up", "backup one", damaged=2)
+    assert audit.last_whole_backup() is None
+    audit.add("user ann", "back up", "backup two", damaged=0)
+    audit.add("user ann", "back up", "backup three", damaged=1)
+    whole = audit.last_whole_backup()
+    assert whole is not None
+    assert whole.subject == "backup two"
+    assert [entry.subject for entry in audit.last_backups(1)] == ["backup three"]
+
+
 def test_rows_since_a_time(database: Database) -> None:
     audit = AuditLog(database)
     audit.add("key ann", "publish", "before")

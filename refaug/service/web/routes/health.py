@@ -93,18 +93,24 @@ async def get_figures(request: Request) -> Response:
 
 def _figures(request: Request) -> bytes:
     state = state_of(request)
-    served, disk = state.open_versions.served, shutil.disk_usage(state.home.home)
-    jobs = schedules = backup_age_s = notices = None
+    served = state.open_versions.served
+    disk = jobs = schedules = backup_age_s = notices = None
     added = list[prometheus_figures.AddedFigure]()
     counted = dict[str, list[tuple[tuple[str, ...], float]]]()
+    with suppress(OSError):  # the home is gone
+        disk = shutil.disk_usage(state.home.home)
     with suppress(RefaugError):  # these figures are left out then, and refaug_database_up is 0
-        notices = state.notices.waiting()[0] if state.serve.webhook else None
-        for backup in state.audit.last_backups(1):
-            backup_age_s = max(0.0, (datetime.now(UTC) - datetime.fromisoformat(backup.at)).total_seconds())
-        for extra in request.app.state.refaug_extras.values():
-            added += extra.figures(state) if extra.figures is not None else ()
-        counted = _bot_figures(state)
         jobs, schedules = state.jobs.counts(), state.schedules.troubles()
+        notices = state.notices.waiting()[0] if state.serve.webhook else None
+    if jobs is not None:  # a damaged row costs only the figures of its kind, and a database that is away no more waits
+        with suppress(RefaugError):
+            if (backup := state.audit.last_whole_backup()) is not None:
+                backup_age_s = max(0.0, (datetime.now(UTC) - datetime.fromisoformat(backup.at)).total_seconds())
+        with suppress(RefaugError):
+            counted = _bot_figures(state)
+        for extra in request.app.state.refaug_extras.values():
+            with suppress(RefaugError):
+                added += extra.figures(state) if extra.figures is not None else ()
     return prometheus_figures.exposition(
         prometheus_figures.ServiceSnapshot(
             home=state.home,
@@ -116,8 +122,8 @@ def _figures(request: Request) -> bytes:
             shards=[] if (cluster := state.open_versions.shards) is None else cluster.states(),
             backup_age_s=backup_age_s,
             notices=notices,
-            disk_free=disk.free,
-            disk=disk.total,
+            disk_free=None if disk is None else disk.free,
+            disk=None if disk is None else disk.total,
             counted=counted,
             added=added,
         )
@@ -125,10 +131,12 @@ def _figures(request: Request) -> bytes:
 
 
 def _bot_figures(state: ServiceState) -> dict[str, list[tuple[tuple[str, ...], float]]]:
-    """Return what each stored bot was asked and has cost, by the names of figures."""
+    """Return what each stored bot was asked and has cost, by the names of figures; nothing where that is unknown."""
     requests, tokens, money = (list[tuple[tuple[str, ...], float]]() for _ in range(3))
     bots = state.bots.list()
     uses = state.bot_use.of_bots(bots)
+    if uses is None:  # zeros would look like counters that were reset
+        return {}
     for bot in bots:
         use = uses[bot.name]
         outcomes = {

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from refaug.core.errors import Corrupt
 from refaug.core.text.messages import without_secrets
 from refaug.service.keys import Token
-from refaug.service.process.json_logging import _QUIET_LIBRARIES, JsonLines, configure_logging
+from refaug.service.process.json_logging import JsonLines, configure_logging
 
 
 @pytest.fixture

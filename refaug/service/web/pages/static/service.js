@@ -48,7 +48,8 @@ async function now() {
   const nights = await Promise.all(schedules.slice(0, 20).map((schedule) => get(`/v1/schedules/${encodeURIComponent(schedule.name)}`).catch(() => null)));
   for (const night of nights.filter((row) => row !== null)) fact(`Schedule ${printable(night.name)}`, await lastFiring(night));
   if (!nights.length) fact("Schedules", "none: nothing runs by itself");
-  fact("Last backup", backups.length ? moment(backups[0].at) : element("span", { class: "warn" }, "none is known"));
+  const whole = backups.find((one) => !one.damaged), damaged = backups[0]?.damaged;
+  fact("Last backup", whole ? moment(whole.at) : element("span", { class: "warn" }, "none is known"), damaged ? element("div", { class: "warn" }, `a later one has ${countOf(damaged, "damaged file")}`) : "");
   if (failed) fact("Last failure", jobLink(failed.id, `${failed.kind}, `), moment(failed.finished), element("div", {}, userText(failed.error?.message ?? "")));
   return element("dl", { class: "facts" }, facts);
 }

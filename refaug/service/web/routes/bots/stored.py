@@ -219,9 +219,9 @@ async def list_bot_use(request: Request) -> Response:
 
     def content() -> dict[str, object]:
         bots = state.bots.list()
-        uses = state.bot_use.of_bots(bots)
+        uses = state.bot_use.of_bots(bots) or {}
         return {
-            "bots": [_use_content(state, bot, uses[bot.name]) for bot in bots],
+            "bots": [_use_content(state, bot, uses.get(bot.name, BotUse())) for bot in bots],
             "tokens_today": _tokens_today(state),
             "tokens_a_day": state.serve.bot_tokens,
         }
