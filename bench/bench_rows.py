@@ -3,9 +3,9 @@
     python bench/bench_rows.py --data FOLDER --home HOME
 
 FOLDER is that of benchmarks (docs/internals/benchmarks.md). HOME keeps what is made once, from logs/dailydialog_en and,
-for the first, logs/small_en: a VHRED and two cross raters, all of the smallest preset, one rater with noise. The
-result is a board with rows beside it, and for each set what a prediction of its items' reliability is worth. The
-figures are of these models: they are no figures of the published metrics.
+for the first, logs/small_en: a VHRED, two cross raters, one of them with noise, and a dual rater. The result is a board
+with rows beside it, and for each set what a prediction of its items' reliability is worth. The figures are of these
+models: they are no figures of the published metrics.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ METRICS: Final = (
     "rater:model=cross,refs=none,turns=3",
     "followup:lm=everyday",
     "masked:model=cross,turns=3",
-    "retrieval:model=cross,turns=3",
+    "retrieval:model=dual,turns=3",
     "next-utterance:model=noise,turns=3",
 )
 RELIABILITY: Final = ("chrf", "multi-bleu")
@@ -41,13 +41,14 @@ def make_models(home: Path, data: Path, steps: int, positives: int, epochs: int)
         if not (home / "logs" / log).exists():
             refaug(home, "log", "ingest", data / "logs" / f"{file}.jsonl.gz", "--log", log, "--language", "en")
     cross = (
-        "--network", "cross", "--preset", "small", "--embeddings", "random", "--positives", positives, "--epochs",
-        epochs, "--threads", 1,
+        "--network", "cross", "--preset", "small", "--embeddings", "vectors", "--max-tokens", 32, "--positives",
+        positives, "--epochs", epochs, "--threads", 1,
     )  # fmt: skip
     commands: list[tuple[object, ...]] = [
         ("train", "vhred", *LOGS, "--name", "everyday", "--preset", "small", "--steps", steps, "--threads", 1),
         ("train", "rater", "daily", "--name", "cross", *cross, "--negatives", "random"),
         ("train", "rater", "daily", "--name", "noise", *cross, "--negatives", "noise"),
+        ("train", "rater", "daily", "--name", "dual", "--network", "dual", "--threads", 1),
     ]
     for command in commands:
         refaug(home, "--quiet", *command)  # what was trained on the same is there already
@@ -58,7 +59,7 @@ def learned(home: Path) -> dict[str, Any]:
     """Return what the models can tell on held-out dialogues: a row of one that learned nothing says nothing."""
     reports = {
         (kind, name): refaug(home, "artefacts", "show", kind, name, "--json")["report"]
-        for kind, name in (("vhred", "everyday"), ("rater", "cross"), ("rater", "noise"))
+        for kind, name in (("vhred", "everyday"), ("rater", "cross"), ("rater", "noise"), ("rater", "dual"))
     }
     kept = ("auc_good_vs_wrong", "auc_by_kind", "nll", "unigram_nll", "discrimination")
     return {name: {key: report[key] for key in kept if key in report} for (_, name), report in reports.items()}
@@ -123,7 +124,7 @@ def main() -> None:
     parser.add_argument("--sets", action="append", choices=SETS, help="some of the sets; repeat it")
     parser.add_argument("--steps", type=int, default=2_500, help="of the VHRED")
     parser.add_argument("--positives", type=int, default=40_000, help="of an epoch of the raters")
-    parser.add_argument("--epochs", type=int, default=4, help="of the raters")
+    parser.add_argument("--epochs", type=int, default=3, help="of the raters")
     parser.add_argument("--draws", type=int, default=1_000)
     options = parser.parse_args()
     options.home.mkdir(parents=True, exist_ok=True)

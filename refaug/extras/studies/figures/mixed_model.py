@@ -1,8 +1,8 @@
 """A mixed model of the ratings of one question: bots, with random intercepts of participants and of items crossed.
 
-The plain means of bots differ also because their raters or items do, where participants judged different things. The model
-takes these apart, and says which share of the ratings' variance lies between participants, between items, and neither.
-It takes the numbers of a scale for equally spaced.
+The plain means of bots differ also because their raters or items do, where participants judged different things. The
+model takes these apart, and says which share of the ratings' variance lies between participants, between items, and
+neither. It takes the numbers of a scale for equally spaced.
 """
 
 from __future__ import annotations
