@@ -23,6 +23,7 @@ from refaug.extras.studies.participation.tasks import chat_turns, task_acts
 from refaug.extras.studies.participation.tasks.task_assignment import current_task, give_next_task
 from refaug.service.audit import add_row
 from refaug.service.database.database import Database
+from refaug.service.history.notices import NoticeKind, add_notice
 
 _SEEN_EVERY_MS = 15_000  # how often a page that only looks is noted
 
@@ -239,6 +240,9 @@ class ParticipantDesk:
                 values = {"state": "paused"}
                 if connection.execute(STUDIES.update().where(*still_open).values(values)).rowcount:
                     add_row(connection, "stop rule", "pause", f"study {study.name}", stop=dict(stop))
+                    text = f"study {study.name} has reached its stop rule and pauses"
+                    facts = {"study": study.name, "tasks": counts["tasks_done"]}
+                    add_notice(connection, NoticeKind.STUDY_TARGET, text, **facts)
 
 
 def _require_chat(attending: Attendance) -> None:

@@ -13,9 +13,9 @@ from refaug.service.history.notices import NoticeKind, add_notice
 
 
 def notice_target(connection: Connection, attending: Attendance, task: Row[Any]) -> None:
-    """Add a notice where the task that was just finished is the last one that an open study targets_query."""
+    """Add a notice where the task that was just finished is the last one that its study wants, also while it pauses."""
     study = attending.study
-    if study.state != "open" or task.check_kind is not None or task.is_pilot:
+    if study.state not in ("open", "paused") or task.check_kind is not None or task.is_pilot:
         return
     bots = STUDY_BOTS.c
     targets_query = select(bots.slot, bots.target).where(bots.study == study.id, bots.target > 0)
@@ -31,12 +31,13 @@ def notice_target(connection: Connection, attending: Attendance, task: Row[Any])
         .where(columns.check_kind.is_(None))
         .group_by(columns.slot_a, columns.slot_b)
     )
-    counts = dict.fromkeys(targets, 0)
+    counts, tasks = dict.fromkeys(targets, 0), 0
     for first, second, number in connection.execute(done):
-        for slot in (first, second):
-            if slot in counts:
-                counts[slot] += number
+        wanted = [slot for slot in (first, second) if slot in counts]
+        tasks += number if wanted else 0  # a pair is one task of two bots
+        for slot in wanted:
+            counts[slot] += number
     is_reached = all(counts[slot] >= target for slot, target in targets.items())
     if is_reached and any(counts[slot] == targets[slot] for slot in own):
         text = f"study {study.name} has reached its target"
-        add_notice(connection, NoticeKind.STUDY_TARGET, text, study=study.name, tasks=sum(counts.values()))
+        add_notice(connection, NoticeKind.STUDY_TARGET, text, study=study.name, tasks=tasks)
