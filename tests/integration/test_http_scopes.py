@@ -119,7 +119,7 @@ ROUTES: list[tuple[Scope, str, str, Any]] = [
 READING = {
     (method, path): Scope.STUDY_READ for scope, method, path, _ in ROUTES if scope is Scope.STUDY and method == "GET"
 }
-READING |= {("POST", f"/v1/studies/{path}"): Scope.STUDY_READ for path in ("power", "s/recruits")}
+READING |= {("POST", "/v1/studies/power"): Scope.STUDY_READ}
 OTHER_SCOPES = {("GET", f"/v1/{path}"): Scope.STUDY for path in ("bots", "bot-use", "bots/mine")} | READING  # beside
 ANY_KEY = {"/v1/key"}
 PAGES = {"/", "/evaluate", "/bots", "/studies", "/service", "/keys", "/docs", "/take", "/pages/{digest}/{name}"}

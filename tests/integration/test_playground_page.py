@@ -246,6 +246,28 @@ def test_only_a_reply_that_has_changed_is_scored_again(browsed: Browsed, page: A
     until_tiles(page, scores_of(browsed, REPLY))
 
 
+def test_all_replies_are_scored_again_when_the_metrics_have_another_version(page: Any) -> None:
+    filled(page)
+    page.click("#add-reply")
+    page.type("#reply-1", "the boats are blue")
+    page.until("document.querySelectorAll('#scores-B .score').length === 4")
+    wait_until_quiet(page)
+    page.run(
+        "window.sent = []; window.asked = window.fetch; window.fetch = async (address, order) => {"
+        " const answer = await window.asked(address, order);"
+        " if (!String(address).endsWith('/v1/scores')) return answer;"
+        " window.sent.push(Object.keys(JSON.parse(order.body).items[0].replies).join(''));"
+        " const content = await answer.json();"
+        " for (const metric of content.scores) metric.signature += '|newer';"
+        " return new Response(JSON.stringify(content), {status: answer.status, headers: answer.headers}); }; 1"
+    )
+    page.type("#reply-1", "we like red apples")
+    page.until("window.sent.includes('AB')")
+    wait_until_quiet(page)
+    assert page.run("window.sent").index("AB") == page.run("window.sent.lastIndexOf('AB')") > 0
+    assert page.run("document.querySelectorAll('#scores-A .score').length") == 4
+
+
 def test_pointing_at_a_word_lights_what_credited_it_and_back(page: Any) -> None:
     filled(page, reply=GOLD)
     page.until("document.querySelectorAll('#words-A .word.positive').length")

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from sqlalchemy import Connection, Row, func, select, update
+from sqlalchemy import Connection, Row, and_, exists, func, or_, select, update
 
 from refaug.core.errors import NotFound
 from refaug.core.options.decoding import made_of
 from refaug.extras.studies.participation.study_store import StoredStudy
-from refaug.extras.studies.participation.tables import STUDIES, STUDY_BOTS, STUDY_PARTICIPANTS, STUDY_TASKS
+from refaug.extras.studies.participation.tables import STUDIES, STUDY_BOTS, STUDY_PARTICIPANTS, STUDY_TASKS, TASK_STATES
 from refaug.extras.studies.participation.tasks.task_assignment import BOT_FAILED, LIVE
 from refaug.extras.studies.protocol.study_protocol import is_chat
 from refaug.service.audit import add_row
@@ -20,6 +20,7 @@ from refaug.service.database.database import Database, time_text
 from refaug.service.prometheus_figures import AddedFigure
 
 _ACTIVE: Final = timedelta(minutes=5)  # since whoever is at it was last seen: reading a long dialogue takes some
+_UNFINISHED: Final = ("consent", "training", "active")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,7 +163,7 @@ def participant_rows(
     )
     if only_active:
         since = time_text(datetime.now(UTC) - _ACTIVE)
-        query = query.where(people.seen >= since, people.state.in_(("consent", "training", "active")))
+        query = query.where(people.seen >= since, people.state.in_(_UNFINISHED))
     with database.reading() as connection:
         rows = connection.execute(query).all()
         ids = [row.id for row in rows[:limit]]
@@ -222,28 +223,32 @@ _FOLLOWED: Final = ("pilot", "open", "paused")
 
 
 def prometheus_gauges(database: Database) -> list[AddedFigure]:
-    """Return the participants and the tasks of each study that is under way, by their states, without pilots."""
+    """Return the participants and the tasks of all studies under way, by their states, without pilots.
+
+    No study is named: a key that reads figures need not be one that may look at studies.
+    """
     people, tasks = STUDY_PARTICIPANTS.c, STUDY_TASKS.c
     gauges = list[AddedFigure]()
     for table, columns, name, says in (
-        (STUDY_PARTICIPANTS, people, "refaug_study_participants", "Participants of a study that is under way."),
-        (STUDY_TASKS, tasks, "refaug_study_tasks", "Tasks of a study that is under way."),
+        (STUDY_PARTICIPANTS, people, "refaug_study_participants", "Participants of all studies under way."),
+        (STUDY_TASKS, tasks, "refaug_study_tasks", "Tasks of all studies under way."),
     ):
         query = (
-            select(STUDIES.c.name, columns.state, func.count())
+            select(columns.state, func.count())
             .select_from(table.join(STUDIES, STUDIES.c.id == columns.study))
             .where(STUDIES.c.state.in_(_FOLLOWED), columns.is_pilot.is_(False))
-            .group_by(STUDIES.c.name, columns.state)
+            .group_by(columns.state)
         )
         with database.reading() as connection:
-            values = [((study, state), float(count)) for study, state, count in connection.execute(query)]
-        gauges.append(AddedFigure(name=name, says=says, labels=("study", "state"), values=values))
+            values = [((state,), float(count)) for state, count in connection.execute(query)]
+        gauges.append(AddedFigure(name=name, says=says, labels=("state",), values=values))
     return gauges
 
 
 # ── What the list of responses and the lists for recruiting services need ─────────────────────────────────────────────
 
 _AT_ONCE: Final = 500  # ids of a statement
+_ENDED: Final = tuple(state for state in TASK_STATES if state not in LIVE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -255,6 +260,7 @@ class RecruitedPerson:
     reason: str | None
     excluded_reason: str | None
     active_ms: int
+    is_at_it: bool  # not at an end, and seen within five minutes or with a task reserved
 
 
 def study_stamp(database: Database, study: StoredStudy) -> Sequence[object]:
@@ -262,7 +268,7 @@ def study_stamp(database: Database, study: StoredStudy) -> Sequence[object]:
     tasks, people = STUDY_TASKS.c, STUDY_PARTICIPANTS.c
     by_state = (
         select(tasks.state, func.count(), func.max(tasks.ended))
-        .where(tasks.study == study.id)
+        .where(tasks.study == study.id, tasks.state.in_(_ENDED))
         .group_by(tasks.state)
         .order_by(tasks.state)
     )
@@ -279,11 +285,18 @@ def study_stamp(database: Database, study: StoredStudy) -> Sequence[object]:
 
 def recruited_people(database: Database, study: StoredStudy, hashes: Sequence[str]) -> dict[str, RecruitedPerson]:
     """Return the participants with these keyed hashes of ids, by hash."""
-    columns = STUDY_PARTICIPANTS.c
+    columns, tasks, now = STUDY_PARTICIPANTS.c, STUDY_TASKS.c, datetime.now(UTC)
+    has_task = exists().where(
+        tasks.participant == columns.id, tasks.state.in_(LIVE), tasks.reserved_until > time_text(now)
+    )
+    was_seen = or_(columns.seen >= time_text(now - _ACTIVE), has_task)
+    is_at_it = and_(columns.state.in_(_UNFINISHED), was_seen).label("is_at_it")
     found = dict[str, RecruitedPerson]()
     with database.reading() as connection:
         for start in range(0, len(hashes), _AT_ONCE):
             some = hashes[start : start + _AT_ONCE]
-            query = select(STUDY_PARTICIPANTS).where(columns.study == study.id, columns.external_hash.in_(some))
+            query = select(STUDY_PARTICIPANTS, is_at_it).where(
+                columns.study == study.id, columns.external_hash.in_(some)
+            )
             found.update({row.external_hash: made_of(RecruitedPerson, row) for row in connection.execute(query)})
     return found

@@ -287,7 +287,9 @@ def test_power_agreement_disagreements_and_the_report(browsed: Browsed, page: Pa
     write(page, "#disagreements li input", "4")
     write(page, "#disagreements li input[placeholder=reason]", "both read it wrongly")
     press(page, "Decide", "#disagreements")
-    page.until("document.querySelector('#disagreements li [role=status]').innerText === 'decided'")
+    page.until(
+        "document.querySelector('#disagreements li [role=status]').innerText === 'decided: 4, both read it wrongly'"
+    )
     open_tab(page, "Report")
     page.until("document.querySelector('#report table')")
     assert "zebra" in page.text("#report")

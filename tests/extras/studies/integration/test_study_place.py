@@ -276,7 +276,9 @@ def test_links_are_copied_scanned_and_kept_and_recruits_are_sorted(browsed: Brow
         "Object.fromEntries([...document.querySelectorAll('.group')].map((group) => [group.dataset.decision,"
         " [...group.querySelectorAll('li code')].map((one) => one.innerText)]))"
     )
-    assert groups == {"approve": ["ann"], "look": [], "return": ["bob"], "screened_out": [], "unknown": ["cy"]}
+    nobody: dict[str, list[str]] = {"look": [], "return": [], "screened_out": []}
+    assert groups == {"approve": ["ann"], "at_it": ["bob"], "unknown": ["cy"], **nobody}
+    assert page.run("document.querySelector('[data-decision=at_it] button')") is None
     assert "1 person, 0.50" in page.text("#bonuses")
     looks_right(page)
     picture(page, "links-new")
@@ -301,6 +303,47 @@ def test_codes_of_every_length_are_read_by_a_reader_of_the_standard(browsed: Bro
     data = [0x10, 0x20, 0x0C, 0x56, 0x61, 0x80, *[0xEC, 0x11] * 5]
     checks = page.run(f"import({json.dumps(script)}).then((made) => made.correction({data}, 10))")
     assert bytes(checks).hex() == "a524d4c1ed36c7872c55"
+
+
+def test_a_reversed_question_is_shown_and_decided_as_it_was_answered(browsed: Browsed) -> None:
+    scale = {"id": "odd", "text": "How odd?", "type": "slider", "least": 0, "most": 1, "reverse": True}
+    items = [{"id": "a", "turns": ["Hello?"], "replies": {"zebra": "Yes."}}]
+    protocol = {"kind": "rate-reply", "form": {"name": "odd", "questions": [scale]}, "ratings_per_item": 2}
+    study = opened_study(browsed, "reversed", {**protocol, "per_participant": 1}, items=items)
+    for answer in (0.37, 0.2):
+        person = Person(browsed.server.client)
+        person.enter(study.link.partition("#")[2])
+        person.agree()
+        task = person.done("tasks/next")["task"]
+        person.done(f"tasks/{task['id']}/answers", {"answers": {"odd": answer}})
+        person.done(f"tasks/{task['id']}/finish")
+    page = show(browsed, study.id, "responses")
+    total(page, "2 responses")
+    page.until("document.querySelector('#responses').innerText.includes('0.37')")
+    choose(page, "#response-low", "0.3")  # as it was answered: the scores of the service are turned
+    total(page, "1 response")
+    page.run("document.querySelector('#responses .grid').focus()")
+    page.press("ArrowDown", 40)
+    page.press("Enter", 13)
+    page.until("document.querySelector('#response-dialog[open] .decide')")
+    assert "Others: 0.2 by P-" in page.run("document.querySelector('#response-dialog .answer').textContent")
+    path = f"/v1/studies/{study.id}/disagreements"
+
+    def decided() -> Any:
+        return browsed.server.ask("GET", path).json()["items"][0]["adjudicated"]
+
+    press(page, "Decide", "#response-dialog")  # nothing is typed: nothing is decided
+    assert page.run("document.querySelector('.decide input').validity.valueMissing") is True
+    page.run("document.querySelector('.decide').noValidate = true")
+    press(page, "Decide", "#response-dialog")
+    page.until("document.querySelector('#response-dialog [role=status]').innerText === 'Say what counts first.'")
+    assert decided() is None
+    choose(page, ".decide input", "0.3")
+    press(page, "Decide", "#response-dialog")
+    page.until("document.querySelector('#response-dialog [role=status]').innerText === 'decided: 0.3'")
+    assert decided()["value"] == 0.3
+    press(page, "Close", "#response-dialog")
+    assert page.said == []
 
 
 def test_a_key_that_reads_sees_every_tab_and_no_button_that_changes(browsed: Browsed, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from refaug.extras.studies.schemas import InvitesIn, InvitesOut, NewInvitesOut, 
 from refaug.service.scopes import Scope
 from refaug.service.web.answers import json_response
 from refaug.service.web.connection.body import body_of
-from refaug.service.web.dependencies import After, Limit, acting, page_of
+from refaug.service.web.dependencies import After, Limit, acting, key_of, page_of
 from refaug.service.web.handling import database_threads
 from refaug.service.web.openapi import route_options
 from refaug.service.web.state import state_of
@@ -82,13 +82,17 @@ async def list_participants(
     limit: Limit = 50,
     active: Annotated[bool, Query(description="only who is at it: not at an end, seen within five minutes")] = False,
 ) -> Response:
-    """Participants by code, with what they did, the time that they spent, and what they are to be paid."""
+    """Participants by code, with what they did, the time that they spent, and what they are to be paid.
+
+    Completion codes are null for keys without the scope study: they prove at a recruiting service who is to be paid.
+    """
     state = state_of(request)
+    hidden = {} if key_of(request).allows(Scope.STUDY) else {"completion_code": None}
 
     def page() -> dict[str, object]:
         study = parts_of(state).studies.get(id)
         rows, following = participant_rows(state.database, study, after=after, limit=limit, only_active=active)
-        return {"participants": rows, "next": following}
+        return {"participants": [{**row, **hidden} for row in rows], "next": following}
 
     return json_response(await database_threads.run_query(page))
 

@@ -16,7 +16,7 @@ from refaug.extras.studies.routes.parts import parts_of
 from refaug.service.scopes import Scope
 from refaug.service.web.answers import json_response
 from refaug.service.web.connection.body import body_of
-from refaug.service.web.dependencies import After, Limit, acting, page_of
+from refaug.service.web.dependencies import After, Limit, acting, key_of, page_of
 from refaug.service.web.handling import database_threads
 from refaug.service.web.openapi import created, route_options
 from refaug.service.web.state import ServiceState, state_of
@@ -61,9 +61,18 @@ async def create_study(
 
 @router.get("/studies/{id}", **route_options(Scope.STUDY, schemas.StudyOut, 404, other_scope=Scope.STUDY_READ))
 async def get_study(request: Request, id: StudyId) -> Response:
-    """A study with its protocol, amendments, counts and bots."""
+    """A study with its protocol, amendments, counts and bots; `completion` is empty for keys without the scope study.
+
+    Its codes and addresses prove at a recruiting service that somebody is to be paid.
+    """
     state = state_of(request)
-    return json_response(await database_threads.run_query(lambda: described(state, parts_of(state).studies.get(id))))
+    hidden = {} if key_of(request).allows(Scope.STUDY) else {"completion": {}}
+
+    def study() -> dict[str, object]:
+        found = parts_of(state).studies.get(id)
+        return {**described(state, found), "protocol": {**found.protocol.fields, **hidden}}
+
+    return json_response(await database_threads.run_query(study))
 
 
 @router.put(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Final, Literal
@@ -24,7 +25,7 @@ from refaug.service.database.database import Database
 from refaug.service.scopes import Scope
 from refaug.service.web.answers import json_response
 from refaug.service.web.connection.body import body_of
-from refaug.service.web.dependencies import Limit
+from refaug.service.web.dependencies import Limit, add_audit_row
 from refaug.service.web.handling import database_threads
 from refaug.service.web.openapi import route_options
 from refaug.service.web.schemas.common import ResponseModel, StrictModel
@@ -84,9 +85,10 @@ class RecruitOut(BaseModel):
     """What became of a person."""
 
     id: str = Field(description="as it was sent")
-    decision: Literal["approve", "look", "return", "screened_out", "unknown"] = Field(
-        description="`approve`: finished; `look`: finished, but left out of the report; `return`: did not finish; "
-        "`unknown`: nobody came with this id, or what they did is erased"
+    decision: Literal["approve", "look", "at_it", "return", "screened_out", "unknown"] = Field(
+        description="`approve`: finished; `look`: finished, but left out of the report; `at_it`: not finished, but "
+        "seen within five minutes or with a task that is still reserved; `return`: did not finish; `unknown`: nobody "
+        "came with this id, or what they did is erased"
     )
     code: str | None = Field(description="of the participant in this study")
     state: str | None = Field(description="of the participant")
@@ -107,17 +109,27 @@ class RecruitsOut(ResponseModel):
 class ResponseLists:
     """The responses of the studies that were looked at last: reading all tasks takes long, and a list has many pages.
 
-    A list is made anew when a task has ended, was taken back or erased, or a participant was left out by hand.
+    A list is made anew when a task has ended, was taken back or erased, or a participant was left out by hand; by one
+    request at a time, while others that want it wait.
     """
 
     _lists: BoundedCache[str, tuple[Sequence[object], StudyResponses]] = field(default_factory=lambda: BoundedCache(4))
+    _making: threading.Lock = field(default_factory=threading.Lock)
 
     def of(self, database: Database, study: StoredStudy) -> StudyResponses:
         """Return the responses of a study as they are now: without the pilot once it has opened."""
-        stamp = study_stamp(database, study)
+        known = self._known(study, study_stamp(database, study))
+        if known is not None:
+            return known
+        with self._making:
+            stamp = study_stamp(database, study)  # that of now: whoever was first has perhaps made it
+            return self._known(study, stamp) or self._made(database, study, stamp)
+
+    def _known(self, study: StoredStudy, stamp: Sequence[object]) -> StudyResponses | None:
         kept = self._lists.get(study.id)
-        if kept is not None and kept[0] == stamp:
-            return kept[1]
+        return kept[1] if kept is not None and kept[0] == stamp else None
+
+    def _made(self, database: Database, study: StoredStudy, stamp: Sequence[object]) -> StudyResponses:
         protocol = study.protocol.fields
         tasks = list(study_records(database, study, with_pilot=study.state == "pilot"))
         questions = protocol_questions(protocol, ())
@@ -185,18 +197,22 @@ async def list_responses(
 
 @router.post(
     "/studies/{id}/recruits",
-    **route_options(Scope.STUDY, RecruitsOut, 404, body=RecruitsIn, other_scope=Scope.STUDY_READ),
+    **route_options(Scope.STUDY, RecruitsOut, 404, body=RecruitsIn),
 )
 async def find_recruits(
     request: Request, id: StudyId, body: Annotated[RecruitsIn, Depends(body_of(RecruitsIn))]
 ) -> Response:
-    """What became of people by their ids of a recruiting service; the ids are hashed, compared, and not kept."""
+    """What became of people by their ids of a recruiting service; the ids are hashed, compared, and not kept.
+
+    The audit log says who has looked, and how many ids were sent: whoever guesses an id learns a person's code.
+    """
     state = state_of(request)
 
     def look_up() -> list[dict[str, object]]:
         study = parts_of(state).studies.get(id)
         broken = _LISTS.of(state.database, study).broken
         hashes = {person: study.keyed_hash(f"{body.parameter}={person}") for person in dict.fromkeys(body.ids)}
+        add_audit_row(request, "look up", f"recruits of study {study.name}", ids=len(hashes))
         people = recruited_people(state.database, study, list(hashes.values()))
         return [_recruit(person, people.get(own), broken) for person, own in hashes.items()]
 
@@ -213,6 +229,8 @@ def _recruit(
     reasons = [f"{rule.rule}: {rule.detail}" for rule in broken] or own
     if row.state == "done":
         decision = "look" if reasons else "approve"
+    elif row.is_at_it:
+        decision = "at_it"
     else:
         decision = "screened_out" if row.state in ("screened_out", "full") else "return"
     if decision == "screened_out":

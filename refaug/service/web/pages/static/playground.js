@@ -245,6 +245,11 @@ async function computeScores() {
     if (Object.keys(fresh).length) {
       const body = { items: [{ ...rest, replies: fresh }], metrics, references: "given", explain: true, on_error: "report" };
       const found = await untilAnswered(() => post("/v1/scores", body, { signal }), { signal });
+      if (isSame && !isAlike(answer, found)) { // the metrics are of another version now: the scores of the other replies are old
+        scored = { mark: "", replies: {} };
+        await computeScores();
+        return;
+      }
       answer = isSame ? merged(answer, found) : found;
     }
     scored = { mark, replies };
@@ -259,10 +264,11 @@ async function computeScores() {
   performance.mark("scores-shown");
 }
 
-/** Return an answer with the replies of a later one in their places; of other metrics, the later one alone. */
+/** Say whether two answers are of the same metrics, in the same versions. */
+const isAlike = (earlier, later) => earlier.scores.length === later.scores.length && earlier.scores.every((metric, place) => metric.signature === later.scores[place].signature);
+
+/** Return an answer with the replies of a later one in their places. */
 function merged(earlier, later) {
-  const isAlike = earlier.scores.length === later.scores.length && earlier.scores.every((metric, place) => metric.signature === later.scores[place].signature);
-  if (!isAlike) return later;
   return { ...later, scores: later.scores.map((metric, place) => ({ ...metric, systems: { ...earlier.scores[place].systems, ...metric.systems } })) };
 }
 

@@ -181,7 +181,7 @@ class StudyRecruit(Model):
     """What became of a person whom a recruiting service names."""
 
     id: str
-    decision: str  # approve, look, return, screened_out or unknown
+    decision: str  # approve, look, at_it, return, screened_out or unknown
     code: Optional[str] = None
     state: Optional[str] = None
     minutes: Optional[float] = None

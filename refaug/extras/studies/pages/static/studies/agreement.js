@@ -1,9 +1,10 @@
 /** Agreement while a study runs, and what people disagree about most, to be decided by somebody with reasons. */
 
-import { get, put } from "../api.js";
+import { get } from "../api.js";
 import { element, fill, userText } from "../dom.js";
 import { count } from "../format.js";
 import { showProblem } from "../frame.js";
+import { decisionForm } from "./decisions.js";
 import { figure, table, text } from "./fields.js";
 
 export function agreementSection(study) {
@@ -36,18 +37,10 @@ export function disagreementSection(study, { mayChange }) {
 }
 
 function row(study, { item, question, ratings, adjudicated }, mayChange) {
+  const asked = study.protocol.form.questions.find((one) => one.id === question) ?? { id: question };
   const value = text({ "aria-label": `Value that counts for ${question} of ${item}`, value: adjudicated?.value ?? "" }), note = text({ "aria-label": `Reason for ${question} of ${item}`, placeholder: "reason", value: adjudicated?.note ?? "", maxlength: 2_000 });
   const state = element("p", { role: "status", class: "faint" }, adjudicated ? "decided" : "");
   const decided = adjudicated && !mayChange && element("p", { class: "faint" }, "decided: ", userText(String(adjudicated.value)), adjudicated.note && [", ", userText(adjudicated.note)]);
   return element("li", {}, element("p", {}, element("b", {}, userText(question)), " of ", userText(item), ": ", ratings.map((one, place) => [place ? ", " : "", String(one.value)])),
-    !mayChange ? decided : element("form", { class: "row", onsubmit: async (event) => {
-      event.preventDefault();
-      try {
-        const typed = value.value.trim();
-        await put(`/v1/studies/${study.id}/adjudications`, { item, question, value: typed !== "" && Number.isFinite(Number(typed)) ? Number(typed) : typed, note: note.value.trim() });
-        state.textContent = "decided";
-      } catch (error) {
-        showProblem(state, error);
-      }
-    } }, value, note, element("button", { type: "submit", class: "small" }, "Decide")), mayChange && state);
+    !mayChange ? decided : decisionForm(study, { item, question: asked, value, note, state, className: "row" }), mayChange && state);
 }

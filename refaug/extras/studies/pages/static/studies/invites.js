@@ -24,7 +24,7 @@ export function linksTab(study, { mayChange }) {
   return [
     canMake && card("invites-title", "New links", makeForm(study, state, show), state),
     card("made-title", "Links so far", list),
-    card("recruits-title", "People of a recruiting service", recruitsSection(study)),
+    mayChange && card("recruits-title", "People of a recruiting service", recruitsSection(study)),
   ];
 }
 

@@ -9,7 +9,7 @@ import { copyButton, csvOf } from "./parts.js";
 
 const PARAMETERS = ["PROLIFIC_PID", "workerId", "participantId", "participant_id", "survey_code", "rid", "pid", "id"];
 const GROUPS = [
-  ["approve", "Approve", "finished"], ["look", "Look at first", "finished, but left out of the report by a rule or by hand"], ["return", "Ask to return", "began, and did not finish"],
+  ["approve", "Approve", "finished"], ["look", "Look at first", "finished, but left out of the report by a rule or by hand"], ["at_it", "At it now", "not finished yet: seen within five minutes, or with a task that is still theirs"], ["return", "Ask to return", "began, did not finish, and are gone"],
   ["screened_out", "Screened out", "by the questions at the start, a quota, or because the study was full"], ["unknown", "Not here", "nobody came with this id, or what they did is erased"],
 ];
 const SHOWN = 12; // of a group; all of it is copied
@@ -34,15 +34,15 @@ export function recruitsSection(study) {
 
 function showGroups(place, study, recruits, bonus) {
   const of = (decision) => recruits.filter((recruit) => recruit.decision === decision);
-  const finished = recruits.filter((recruit) => recruit.decision === "approve");
+  const finished = recruits.filter((recruit) => ["approve", "look"].includes(recruit.decision));
   const whole = [["id", "decision", "participant", "state", "minutes", "reasons"], ...recruits.map((recruit) => [recruit.id, recruit.decision, recruit.code ?? "", recruit.state ?? "", recruit.minutes ?? "", recruit.reasons.join("; ")])];
   const bonuses = () => finished.map((recruit) => `${recruit.id},${bonus.toFixed(2)}`).join("\n");
   fill(place, element("div", { class: "groups" }, GROUPS.map(([decision, title, about]) => {
     const group = of(decision);
-    return element("section", { class: "group", dataset: { decision }, "aria-label": title }, element("div", { class: "row apart" }, element("h3", {}, title, " ", element("span", { class: "faint" }, count(group.length))), group.length > 0 && copyButton("Copy", () => group.map((recruit) => recruit.id).join("\n"), { "aria-label": `Copy the ids: ${title}` })),
+    return element("section", { class: "group", dataset: { decision }, "aria-label": title }, element("div", { class: "row apart" }, element("h3", {}, title, " ", element("span", { class: "faint" }, count(group.length))), group.length > 0 && decision !== "at_it" && copyButton("Copy", () => group.map((recruit) => recruit.id).join("\n"), { "aria-label": `Copy the ids: ${title}` })),
       element("p", { class: "faint" }, about),
       element("ul", { class: "plain" }, group.slice(0, SHOWN).map((recruit) => element("li", {}, element("code", {}, userText(recruit.id)), recruit.code && element("a", { href: `#study=${study.id}&tab=responses&participant=${recruit.code}`, class: "faint" }, ` ${recruit.code}`), recruit.reasons.length > 0 && element("div", { class: "faint" }, userText(recruit.reasons.join("; ")))))),
-      group.length > SHOWN && element("p", { class: "faint" }, `and ${count(group.length - SHOWN)} more, in the copy and the file`));
+      group.length > SHOWN && element("p", { class: "faint" }, `and ${count(group.length - SHOWN)} more, in the file`));
   })),
   bonus > 0 && element("p", { id: "bonuses" }, `Bonuses: ${countOf(finished.length, "person", "people")}, ${(finished.length * bonus).toFixed(2)} ${study.protocol.pay?.currency ?? ""} in all. `, copyButton("Copy the bonuses", bonuses)),
   element("div", { class: "row" }, element("button", { type: "button", class: "small", id: "keep-recruits", onclick: () => saveText(csvOf(whole), `${study.name}-recruits.csv`, "text/csv") }, "Keep as CSV")));

@@ -1,10 +1,11 @@
 /** One response in full: the chat with votes beside the turns, answers with decisions, comments, times, and why it has flags. */
 
-import { get, put } from "../api.js";
+import { get } from "../api.js";
 import { badge, moment } from "../components/states.js";
 import { element, fill, userText } from "../dom.js";
 import { count } from "../format.js";
 import { showProblem } from "../frame.js";
+import { asGiven, brief, decisionForm, isScale } from "./decisions.js";
 
 export const FLAGS = {
   commented: "has a comment", skipped: "skipped", expired: "left without a word", wrong_attention: "wrong answer to the attention check", same_answer: "one answer everywhere in the task", names_bot: "a reply names a bot",
@@ -93,29 +94,21 @@ export function responseView(study, { mayChange }, { list }) {
   function shown(question, answer, task) {
     const option = question.options?.find((one) => (one.value ?? one) === answer);
     if (question.type === "pair") return userText(task.bots.find((bot) => bot.side === answer)?.bot ?? String(answer));
-    if (["likert", "slider"].includes(question.type)) return [element("b", {}, String(answer)), element("span", { class: "faint" }, ` of ${question.least ?? 1} to ${question.most ?? 7}${question.ends ? `, ${question.ends.join(" to ")}` : ""}`)];
+    if (isScale(question)) return [element("b", {}, String(answer)), element("span", { class: "faint" }, ` of ${question.least ?? 1} to ${question.most ?? 7}${question.ends ? `, ${question.ends.join(" to ")}` : ""}`)];
     return userText(option?.text ?? (typeof answer === "object" ? JSON.stringify(answer) : String(answer)));
   }
 
   /** Return what others answered about the same thing, and the decision about it, to be made or changed here. */
   function decisionOf(row, task, question, others) {
-    const theirs = others.map((other) => [other.participant, other.scores[question.id] ?? other.chosen[question.id]]).filter(([, value]) => value !== undefined);
+    const theirs = others.map((other) => [other.participant, isScale(question) && question.id in other.scores ? brief(asGiven(question, other.scores[question.id])) : other.chosen[question.id]]).filter(([, value]) => value !== undefined);
     const decision = task.decisions?.[question.id], state = element("p", { class: "faint", role: "status" }, decision ? ["decided: ", userText(String(decision.value)), decision.note && [", ", userText(decision.note)]] : "");
-    const isScale = ["likert", "slider"].includes(question.type), label = `What counts for ${question.id}`;
-    const value = isScale ? element("input", { type: "number", "aria-label": label, min: question.least ?? 1, max: question.most ?? 7, step: "any" })
+    const label = `What counts for ${question.id}`;
+    const value = isScale(question) ? element("input", { type: "number", "aria-label": label, min: question.least ?? 1, max: question.most ?? 7, step: "any" })
       : element("select", { "aria-label": label }, (question.type === "pair" ? [...task.bots.map(({ bot }) => bot), "tie"] : (question.options ?? []).map((one) => one.value ?? one)).map((one) => element("option", { value: one }, userText(String(one)))));
     const note = element("input", { type: "text", "aria-label": `Reason for ${question.id}`, placeholder: "reason", maxlength: 2_000 });
     if (decision) { value.value = decision.value; note.value = decision.note; }
     return [theirs.length > 0 && element("p", { class: "faint" }, "Others: ", theirs.map(([person, answer], place) => [place ? ", " : "", `${answer}`, element("span", { class: "visually-hidden" }, ` by ${person}`)])),
-      mayChange && (isScale || ["pair", "choice"].includes(question.type)) && element("form", { class: "row decide", onsubmit: async (event) => {
-        event.preventDefault();
-        try {
-          const made = await put(`/v1/studies/${study.id}/adjudications`, { item: row.item, question: question.id, value: isScale ? Number(value.value) : value.value, note: note.value.trim() });
-          fill(state, "decided: ", userText(String(made.value)), made.note && [", ", userText(made.note)]);
-        } catch (error) {
-          showProblem(state, error);
-        }
-      } }, value, note, element("button", { type: "submit", class: "small" }, "Decide")), state];
+      mayChange && (isScale(question) || ["pair", "choice"].includes(question.type)) && decisionForm(study, { item: row.item, question, value, note, state, className: "row decide" }), state];
   }
 
   return { dialog, open };

@@ -5,11 +5,10 @@ import { debounced, element, fill, printable } from "../dom.js";
 import { age, count, countOf } from "../format.js";
 import { showProblem } from "../frame.js";
 import { VirtualTable } from "../virtual_table.js";
+import { asGiven, brief, isScale } from "./decisions.js";
 import { saveText } from "./fields.js";
 import { card } from "./parts.js";
 import { FLAGS, responseView } from "./response.js";
-
-const isScale = (question) => ["likert", "slider"].includes(question.type);
 
 /** Return the tab, which the address may narrow to a participant or an item: `participant=P-…`, `item=…`. */
 export function responsesTab(study, context, add) {
@@ -18,7 +17,11 @@ export function responsesTab(study, context, add) {
   const named = new URLSearchParams(location.hash.slice(1));
   const query = { bot: "", participant: named.get("participant") ?? "", item: named.get("item") ?? "", flag: "", question: scales[0]?.id ?? "", low: "", high: "", sort: "ended", order: "descending" };
   const problem = element("div", { "aria-live": "polite" }), total = element("p", { class: "faint", role: "status", id: "responses-total" });
-  const pathOf = (offset, limit) => `/v1/studies/${study.id}/responses?${new URLSearchParams([...Object.entries(query).filter(([, value]) => value !== ""), ["offset", offset], ["limit", limit]])}`;
+  const asked = () => scales.find((question) => question.id === query.question), turn = (given) => (given === "" ? "" : asGiven(asked(), Number(given)));
+  const pathOf = (offset, limit) => {
+    const turned = asked()?.reverse ? { low: turn(query.high), high: turn(query.low), ...(query.sort === "score" && { order: query.order === "ascending" ? "descending" : "ascending" }) } : {}; // the list shows what was given
+    return `/v1/studies/${study.id}/responses?${new URLSearchParams([...Object.entries({ ...query, ...turned }).filter(([, value]) => value !== ""), ["offset", offset], ["limit", limit]])}`;
+  };
 
   const sorted = (name, className, sort) => ({ name, className, sort: query.sort === sort ? query.order : null, onSort: () => {
     query.order = query.sort === sort && query.order === "descending" ? "ascending" : "descending";
@@ -26,9 +29,9 @@ export function responsesTab(study, context, add) {
     refresh();
   } });
   const columns = () => [{ name: "Participant", className: "name" }, { name: study.bots?.length ? "Bots" : "Systems", className: "name" },
-    ...(scales.length ? [sorted(scales.find((question) => question.id === query.question)?.id ?? "Score", "number", "score")] : []), ...(pair ? [{ name: "Preferred", className: "name" }] : []),
+    ...(scales.length ? [sorted(asked()?.id ?? "Score", "number", "score")] : []), ...(pair ? [{ name: "Preferred", className: "name" }] : []),
     sorted("Minutes", "number", "seconds"), { name: "Flags", className: "text" }, { name: "Comment", className: "text" }, sorted("Ended", "name", "ended")];
-  const draw = (row) => [row.participant, printable(row.bots.join(", ")), ...(scales.length ? [typeof row.scores[query.question] === "number" ? row.scores[query.question].toFixed(row.bots.length > 1 ? 1 : 0) : "–"] : []), ...(pair ? [printable(row.chosen[pair.id] ?? "–")] : []),
+  const draw = (row) => [row.participant, printable(row.bots.join(", ")), ...(scales.length ? [typeof row.scores[query.question] === "number" ? brief(asGiven(asked(), row.scores[query.question])) : "–"] : []), ...(pair ? [printable(row.chosen[pair.id] ?? "–")] : []),
     typeof row.seconds === "number" ? (row.seconds / 60).toFixed(1) : "–", [row.check && `check: ${row.check}`, ...row.flags.filter(({ rule }) => rule !== "commented").map(({ rule }) => FLAGS[rule] ?? rule)].filter(Boolean).join(", "), printable(row.comment), row.ended ? age(row.ended) : "–"];
 
   const list = new VirtualTable({
