@@ -81,7 +81,7 @@ def row_of(page: Any, version: str) -> list[str]:
 
 
 def test_a_failed_night_is_told_on_the_first_screen_with_its_reason(home: Settings, browsed: Browsed) -> None:
-    second = artefact_stores(home)["index"].versions("chat")[1]
+    first, second = artefact_stores(home)["index"].versions("chat")
     error = {
         "code": "check_failed",
         "message": f"index chat@{second} was built but not published: {WHY}",
@@ -94,11 +94,11 @@ def test_a_failed_night_is_told_on_the_first_screen_with_its_reason(home: Settin
     assert "Schedule night" in now
     assert f"Why: index chat@{second} was built but not published: {WHY}" in now
     assert "What helps: the old one goes on serving" in now
-    assert ", since " in now
+    assert f"chat@{first}, published " in now
     made = row_of(page, second)
     assert "refused" in made[0]
     assert f"by nightly, job {job[-6:]}" in made[1]
-    assert made[3] == "0.500"
+    assert made[3] == "50 %"
     assert made[4].split("\n") == ["0.013 a reply", "25 % of items have other references"]
     assert f"A check refused it: {WHY}" in page.text("#versions")
     assert page.run("document.querySelectorAll('#versions tr.note').length") == 2  # of the index and of the rater
@@ -148,16 +148,24 @@ def test_hostile_reasons_are_words_and_folders_with_hostile_names_no_artefacts(
 @pytest.mark.parametrize(
     ("facts", "words"),
     [
-        ({"published": True, "version": "2026-11-20.9"}, "published 2026-11-20.9"),
-        ({"published": False, "version": None}, "published nothing: there was nothing new"),
-        ({"published": False, "version": "2026-11-20.9"}, "made 2026-11-20.9, which its order does not publish"),
+        (
+            {"published": True, "version": "2026-11-20.9", "index": "chat", "ingest": {"pairs_added": 819}},
+            "published chat@2026-11-20.9, +819 pairs",
+        ),
+        ({"published": False, "version": None, "index": "chat", "ingest": {"pairs_added": 0}}, "nothing new"),
+        (
+            {"published": False, "version": "2026-11-20.9", "index": "chat", "ingest": {"pairs_added": 1}},
+            "made, and did not publish, chat@2026-11-20.9, +1 pair",
+        ),
     ],
 )
 def test_a_finished_night_says_what_it_published(
     home: Settings, browsed: Browsed, facts: dict[str, Any], words: str
 ) -> None:
-    ended(browsed, home, "done", facts["version"], None, published=facts["published"])
-    assert words in shown(browsed).text("#now")
+    job = ended(browsed, home, "done", error=None, **facts)
+    lines = shown(browsed).text("#now").split("\n")
+    told = next(place for place, line in enumerate(lines) if f"nightly, job {job[-6:]}" in line)
+    assert lines[told + 1] == words
 
 
 def test_a_refused_version_is_published_only_by_its_name(home: Settings, browsed: Browsed) -> None:
