@@ -64,7 +64,7 @@ function backups(rows) {
 export async function loadAudit(isAdmin, shown = ROWS) {
   const place = byId("audit");
   byId("audit-box").hidden = !isAdmin;
-  if (!isAdmin) return;
+  if (!isAdmin) { place.removeAttribute("aria-busy"); return; }
   try {
     const { entries, next } = await get(`/v1/audit?newest=true&limit=${shown}`);
     fill(place, entries.length ? table(["When", "Who", "Did", "To", { name: "More", isMinor: true }], entries.map(act)) : emptyState("Nothing yet", "Who publishes, removes, erases, queues jobs or makes keys is noted here, and stays."),
