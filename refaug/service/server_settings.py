@@ -385,8 +385,8 @@ def _require_webhook(settings: ServeSettings) -> None:
         "has a user or password": parts.username is not None or parts.password is not None,
         "has a #": bool(parts.fragment),
     }
-    if found := [fault for fault, is_there in faults.items() if is_there]:
-        raise Usage(f"REFAUG_WEBHOOK {found[0]}", remedy=remedy)
+    if present := [fault for fault, is_there in faults.items() if is_there]:
+        raise Usage(f"REFAUG_WEBHOOK {present[0]}", remedy=remedy)
     webhook_key(os.environ.get(WEBHOOK_SECRET, ""))
     own_names = {"localhost", "127.0.0.1", "::1", settings.host.strip("[]")}
     if not settings.uds and port == settings.port and parts.hostname in own_names:

@@ -133,17 +133,17 @@ def _why_untold(person: Places) -> str:
 
 
 def _numbered(names: Iterable[str]) -> tuple[list[str], Places]:
-    known, places = np.unique(np.array(list(names), dtype=np.str_), return_inverse=True)
-    return known.tolist(), places
+    distinct, places = np.unique(np.array(list(names), dtype=np.str_), return_inverse=True)
+    return distinct.tolist(), places
 
 
 def _items(rows: Sequence[RatingRow], openings: Collection[str]) -> tuple[str, Places | None]:
     """Return what the items are called, and the item of each row; None where some row has none."""
     items = [_item_of(row.task, openings) for row in rows]
-    known = [item for item in items if item is not None]
-    if len(known) < len(items):
+    named_items = [item for item in items if item is not None]
+    if len(named_items) < len(items):
         return "items", None
-    return "openings" if openings else "items", _numbered(known)[1]
+    return "openings" if openings else "items", _numbered(named_items)[1]
 
 
 def _item_of(task: StudyTask, openings: Collection[str]) -> str | None:

@@ -72,11 +72,11 @@ class ResponseQuery:
 
     def of(self, responses: Sequence[StudyResponse]) -> list[StudyResponse]:
         """Return the responses that are wanted."""
-        wanted = [response for response in responses if self._wants(response)]
-        figures = {response.task: self._figure(response) for response in wanted}
-        present = [response for response in wanted if figures[response.task] is not None]
+        chosen_responses = [response for response in responses if self._wants(response)]
+        figures = {response.task: self._figure(response) for response in chosen_responses}
+        present = [response for response in chosen_responses if figures[response.task] is not None]
         present.sort(key=lambda response: (figures[response.task], response.task), reverse=self.is_descending)
-        return present + [response for response in wanted if figures[response.task] is None]
+        return present + [response for response in chosen_responses if figures[response.task] is None]
 
     def _wants(self, response: StudyResponse) -> bool:
         score = response.scores.get(self.question)
@@ -155,18 +155,20 @@ def _comment(task: StudyTask, text_questions: set[str]) -> str:
 
 
 def _task_flags(task: StudyTask, questions: Sequence[AskedQuestion], text_questions: set[str]) -> list[BrokenRule]:
-    found = list[BrokenRule]()
+    flags = list[BrokenRule]()
     if task.state is not TaskState.DONE:
         flag = TaskFlag.SKIPPED if task.state is TaskState.SKIPPED else TaskFlag.EXPIRED
-        found.append(BrokenRule(rule=flag, detail=task.skip_reason or ""))
+        flags.append(BrokenRule(rule=flag, detail=task.skip_reason or ""))
     if task.answers.get(ATTENTION) is False:
-        found.append(BrokenRule(rule=TaskFlag.WRONG_ATTENTION, detail="the check in this task was answered wrongly"))
+        flags.append(BrokenRule(rule=TaskFlag.WRONG_ATTENTION, detail="the check in this task was answered wrongly"))
     scales = {question.id for question in questions if question.least is not None}
-    given = [answer for name, answer in task.answers.items() if name.rpartition("/")[2] in scales and is_number(answer)]
-    if len(given) >= FEWEST_ANSWERS and len(set(given)) == 1:
-        found.append(BrokenRule(rule=TaskFlag.SAME_ANSWER, detail=f"{given[0]:g} in all {len(given)} answers"))
+    numbers = [
+        answer for name, answer in task.answers.items() if name.rpartition("/")[2] in scales and is_number(answer)
+    ]
+    if len(numbers) >= FEWEST_ANSWERS and len(set(numbers)) == 1:
+        flags.append(BrokenRule(rule=TaskFlag.SAME_ANSWER, detail=f"{numbers[0]:g} in all {len(numbers)} answers"))
     if task.names_bot:
-        found.append(BrokenRule(rule=TaskFlag.NAMES_BOT, detail="a reply names a bot or its maker"))
+        flags.append(BrokenRule(rule=TaskFlag.NAMES_BOT, detail="a reply names a bot or its maker"))
     if comment := _comment(task, text_questions):
-        found.append(BrokenRule(rule=TaskFlag.COMMENTED, detail=comment))
-    return found
+        flags.append(BrokenRule(rule=TaskFlag.COMMENTED, detail=comment))
+    return flags

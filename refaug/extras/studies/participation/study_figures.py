@@ -291,12 +291,12 @@ def recruited_people(database: Database, study: StoredStudy, hashes: Sequence[st
     )
     was_seen = or_(columns.seen >= time_text(now - _ACTIVE), has_task)
     is_at_it = and_(columns.state.in_(_UNFINISHED), was_seen).label("is_at_it")
-    found = dict[str, RecruitedPerson]()
+    people = dict[str, RecruitedPerson]()
     with database.reading() as connection:
         for start in range(0, len(hashes), _AT_ONCE):
             some = hashes[start : start + _AT_ONCE]
             query = select(STUDY_PARTICIPANTS, is_at_it).where(
                 columns.study == study.id, columns.external_hash.in_(some)
             )
-            found.update({row.external_hash: made_of(RecruitedPerson, row) for row in connection.execute(query)})
-    return found
+            people.update({row.external_hash: made_of(RecruitedPerson, row) for row in connection.execute(query)})
+    return people

@@ -33,9 +33,9 @@ def notice_target(connection: Connection, attending: Attendance, task: Row[Any])
     )
     counts, tasks = dict.fromkeys(targets, 0), 0
     for first, second, number in connection.execute(done):
-        wanted = [slot for slot in (first, second) if slot in counts]
-        tasks += number if wanted else 0  # a pair is one task of two bots
-        for slot in wanted:
+        counted_slots = [slot for slot in (first, second) if slot in counts]
+        tasks += number if counted_slots else 0  # a pair is one task of two bots
+        for slot in counted_slots:
             counts[slot] += number
     is_reached = all(counts[slot] >= target for slot, target in targets.items())
     if is_reached and any(counts[slot] == targets[slot] for slot in own):

@@ -118,16 +118,16 @@ class ResponseLists:
 
     def of(self, database: Database, study: StoredStudy) -> StudyResponses:
         """Return the responses of a study as they are now: without the pilot once it has opened."""
-        known = self._known(study, study_stamp(database, study))
-        if known is not None:
-            return known
+        ready = self._known(study, study_stamp(database, study))
+        if ready is not None:
+            return ready
         with self._making:
             stamp = study_stamp(database, study)  # that of now: whoever was first has perhaps made it
             return self._known(study, stamp) or self._made(database, study, stamp)
 
     def _known(self, study: StoredStudy, stamp: Sequence[object]) -> StudyResponses | None:
-        kept = self._lists.get(study.id)
-        return kept[1] if kept is not None and kept[0] == stamp else None
+        newest = self._lists.get(study.id)
+        return newest[1] if newest is not None and newest[0] == stamp else None
 
     def _made(self, database: Database, study: StoredStudy, stamp: Sequence[object]) -> StudyResponses:
         protocol = study.protocol.fields
@@ -182,10 +182,10 @@ async def list_responses(
     )
 
     def page() -> dict[str, object]:
-        found = query.of(_LISTS.of(state.database, parts_of(state).studies.get(id)).responses)
+        responses = query.of(_LISTS.of(state.database, parts_of(state).studies.get(id)).responses)
         return {
-            "responses": [json_form(response) for response in found[offset : offset + limit]],
-            "total": len(found),
+            "responses": [json_form(response) for response in responses[offset : offset + limit]],
+            "total": len(responses),
             "offset": offset,
         }
 

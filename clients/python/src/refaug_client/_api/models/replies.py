@@ -130,7 +130,7 @@ class BotUses(Model):
 
 
 @record
-class Candidate(Model):
+class RetrievedReply(Model):
     """A response that a bot might have replied."""
 
     text: str
@@ -150,7 +150,7 @@ class DialogueReply(Model):
     answer_tokens: Optional[int] = None
     stored: bool = False  # whether it was answered before, and not asked again
     ms: Optional[float] = None  # milliseconds until the whole answer was there
-    retrieved: list[Candidate] = field(default_factory=list)  # with `retrieved=True`: the best candidates
+    retrieved: list[RetrievedReply] = field(default_factory=list)  # with `retrieved=True`: the best candidates
 
 
 @record
