@@ -66,7 +66,7 @@ async def get_study(request: Request, id: StudyId) -> Response:
     Its codes and addresses prove at a recruiting service that somebody is to be paid.
     """
     state = state_of(request)
-    hidden = {} if key_of(request).allows(Scope.STUDY) else {"completion": {}}
+    hidden: dict[str, object] = {} if key_of(request).allows(Scope.STUDY) else {"completion": {}}
 
     def study() -> dict[str, object]:
         found = parts_of(state).studies.get(id)
