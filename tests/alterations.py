@@ -445,6 +445,8 @@ def main(first: int, last: int) -> None:
     """Print the outcome of each alteration."""
     logging.disable(logging.CRITICAL)
     with unpacked() as folder:
+        with closing(Database.open(Settings(home=folder / "home"))) as database:
+            database.migrate()
         for line in try_all(Settings(home=folder / "home"), range(first, last)):
             say(line)
 

@@ -128,7 +128,7 @@ def test_it_is_accessible_and_fits(looked: tuple[str, Page], page: Page, width: 
     unfolded(page)
     assert accessibility_faults(page, impacts=None) == []
     assert overflow(page) == []
-    assert page.run("getComputedStyle(document.body).backgroundColor === 'rgb(255, 255, 255)'") == (scheme == "light")
+    assert page.run("getComputedStyle(document.body).backgroundColor === 'rgb(247, 248, 250)'") == (scheme == "light")
 
 
 def test_it_is_small_as_it_is_sent(looked: tuple[str, Page], tmp_path: Path) -> None:

@@ -9,6 +9,12 @@ export function field(id, label, control, help = null, { isWide = false } = {}) 
   return element("div", { class: isWide ? "field wide-field" : "field" }, element("label", { for: id }, label), control, help && element("p", { class: "faint", id: `${id}-help` }, help));
 }
 
+/** Return the columns and rows of a table without the columns that have nothing but dashes. */
+export function withoutDashes(columns, rows) {
+  const isShown = (_, place) => rows.some((row) => row[place] !== "–");
+  return [columns.filter(isShown), rows.map((row) => row.filter(isShown))];
+}
+
 export const text = (attributes = {}) => element("input", { type: "text", autocomplete: "off", ...attributes });
 export const number = (value, least, most, attributes = {}) => element("input", { type: "number", value: value ?? "", min: least, max: most, step: 1, ...attributes });
 export const area = (value = "", attributes = {}) => { const node = element("textarea", { rows: 4, dir: "auto", ...attributes }); node.value = value; return node; };

@@ -3,7 +3,7 @@
 import { table } from "../components/tables.js";
 import { element, userText } from "../dom.js";
 import { count } from "../format.js";
-import { figure } from "./fields.js";
+import { figure, withoutDashes } from "./fields.js";
 
 const NUMBERS = (...names) => names.map((name) => ({ name, isNumber: true }));
 const share = (row) => (row ? `${Math.round(100 * row.share)} %` : "–");
@@ -21,7 +21,7 @@ export function modelPart(report) {
   });
   return element("section", { id: "model" }, element("h3", {}, "Model"),
     element("p", { class: "faint" }, "Systems, with levels of participants and of items taken out: random intercepts by REML, t intervals by Satterthwaite."),
-    differences.length > 0 && table(["Systems", "Question", ...NUMBERS("Difference", "SE", "Interval", "p, after Holm")], differences, { caption: "Differences by the model" }),
-    shares.length > 0 && table(["Question", ...NUMBERS("Ratings", "Participants", "Items", "Rest")], shares, { caption: "Where ratings vary" }),
+    differences.length > 0 && table(...withoutDashes(["Systems", "Question", ...NUMBERS("Difference", "SE", "Interval", "p, after Holm")], differences), { caption: "Differences by the model" }),
+    shares.length > 0 && table(...withoutDashes(["Question", ...NUMBERS("Ratings", "Participants", "Items", "Rest")], shares), { caption: "Where ratings vary" }),
     failed.map(([question, { model }]) => element("p", { class: "faint" }, userText(question), `: no model, since ${model.why}.`)));
 }

@@ -6,7 +6,7 @@ import { table } from "../components/tables.js";
 import { element, fill, userText } from "../dom.js";
 import { count, countOf } from "../format.js";
 import { showProblem } from "../frame.js";
-import { figure, saveText } from "./fields.js";
+import { figure, saveText, withoutDashes } from "./fields.js";
 import { modelPart } from "./model.js";
 import { RULES } from "./preregistration.js";
 
@@ -170,9 +170,7 @@ const order = (row) => (row ? ["wins", "losses", "ties"].map((name) => count(row
 /** Return a table without the columns that have nothing but dashes. */
 function numberTable(title, columns, rows) {
   if (!rows.length) return null;
-  const shown = columns.map((_, place) => place < 2 || rows.some((row) => row[place] !== "–"));
-  const isShown = (_, place) => shown[place];
-  return [element("h3", {}, title), table(columns.map((name, place) => ({ name, isNumber: place > 1 })).filter(isShown), rows.map((row) => row.filter(isShown)))];
+  return [element("h3", {}, title), table(...withoutDashes(columns.map((name, place) => ({ name, isNumber: place > 1 })), rows))];
 }
 
 function tablePart(report) {
