@@ -102,9 +102,10 @@ class NoticeSender:
             return False
         try:
             posted = self._send(notice)
-        except Exception as error:  # its text may have the address, which may have a secret
-            log.exception("a notice cannot be sent", extra={"notice": notice.id})
-            posted = Posted(problem=f"it cannot be sent: {type(error).__name__}")
+        except Exception as error:  # noqa: BLE001  its text may have the secret address, and is not logged
+            why = type(error).__name__
+            log.error("a notice cannot be sent", extra={"notice": notice.id, "why": why})  # noqa: TRY400
+            posted = Posted(problem=f"it cannot be sent: {why}")
         if posted.problem is None:
             self._box.remove(notice.id)
             return True

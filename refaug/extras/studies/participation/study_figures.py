@@ -19,7 +19,7 @@ from refaug.service.audit import add_row
 from refaug.service.database.database import Database, time_text
 from refaug.service.prometheus_figures import AddedFigure
 
-_ACTIVE: Final = timedelta(minutes=5)  # since whoever is at it was last seen: reading a long dialogue takes some
+_ACTIVE: Final = timedelta(minutes=5)  # since a participant was last seen; reading a long dialogue takes that long
 _UNFINISHED: Final = ("consent", "training", "active")
 
 
@@ -264,7 +264,7 @@ class RecruitedPerson:
 
 
 def study_stamp(database: Database, study: StoredStudy) -> Sequence[object]:
-    """Return what is another as soon as a task has ended, was taken back or erased, or somebody is left out by hand."""
+    """Return a stamp that changes when a task ends, is taken back or erased, or a participant is left out by hand."""
     tasks, people = STUDY_TASKS.c, STUDY_PARTICIPANTS.c
     by_state = (
         select(tasks.state, func.count(), func.max(tasks.ended))

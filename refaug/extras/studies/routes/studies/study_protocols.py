@@ -63,14 +63,14 @@ async def create_study(
 async def get_study(request: Request, id: StudyId) -> Response:
     """A study with its protocol, amendments, counts and bots; `completion` is empty for keys without the scope study.
 
-    Its codes and addresses prove at a recruiting service that somebody is to be paid.
+    Its codes and addresses are what a recruiting service pays participants for.
     """
     state = state_of(request)
     hidden: dict[str, object] = {} if key_of(request).allows(Scope.STUDY) else {"completion": {}}
 
     def study() -> dict[str, object]:
-        found = parts_of(state).studies.get(id)
-        return {**described(state, found), "protocol": {**found.protocol.fields, **hidden}}
+        stored = parts_of(state).studies.get(id)
+        return {**described(state, stored), "protocol": {**stored.protocol.fields, **hidden}}
 
     return json_response(await database_threads.run_query(study))
 

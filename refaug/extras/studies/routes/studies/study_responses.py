@@ -122,7 +122,7 @@ class ResponseLists:
         if ready is not None:
             return ready
         with self._making:
-            stamp = study_stamp(database, study)  # that of now: whoever was first has perhaps made it
+            stamp = study_stamp(database, study)  # taken again: the thread before may have made the list
             return self._known(study, stamp) or self._made(database, study, stamp)
 
     def _known(self, study: StoredStudy, stamp: Sequence[object]) -> StudyResponses | None:
