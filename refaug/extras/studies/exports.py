@@ -48,25 +48,25 @@ COLUMNS: Final = (
 FURTHER: Final = ("Check", "State", "Excluded", "Seconds")
 _QUESTIONS: Final = ("quality", "fluency", "coherency", "diversity", "contingency", "empathy", "comments")
 _OTHER_NAMES: Final = {"contingency": "relatedness", "comments": "comment"}
-_CHATS: Final = frozenset({StudyKind.CHAT, StudyKind.CHAT_PAIR, StudyKind.RATE_DIALOGUE, StudyKind.PAIR_DIALOGUE})
 
 
 def chat_records(tasks: Sequence[StudyTask], left_out: Iterable[str] = ()) -> Iterator[bytes]:
     """Yield the CSV, header first; `left_out` are participants whom the rules leave out."""
-    if not any(task.kind in _CHATS for task in tasks):
+    if not any(task.kind.has_dialogues for task in tasks):
         raise BadInput(
             "the study has no dialogue, and this CSV has an exchange a row", remedy="--format jsonl or items"
         )
-    further = _further_questions(tasks)
+    further, of_turns = _further_questions(tasks), _turn_questions(tasks)
     excluded = frozenset(left_out)
     decided = sorted({name for task in tasks for name in task.decisions or {}})
     columns = [f"Decision {name}{part}" for name in decided for part in ("", " by", " at")]
-    yield csv_text([*COLUMNS, *FURTHER, *(f"Answer {name}" for name in further), *columns], []).encode()
+    answers = [*(f"Answer {name}" for name in further), *(f"Turn {name}" for name in of_turns)]
+    yield csv_text([*COLUMNS, *FURTHER, *answers, *columns], []).encode()
     number = 0
     for task in tasks:
         rows = [
             [*row, *_decisions(task, decided)]
-            for row in _rows(task, further, number, is_excluded=task.participant in excluded)
+            for row in _rows(task, further, of_turns, number, is_excluded=task.participant in excluded)
         ]
         number += len(rows)
         if rows:
@@ -87,7 +87,15 @@ def _further_questions(tasks: Sequence[StudyTask]) -> list[str]:
     return sorted((names | whole) - used)
 
 
-def _rows(task: StudyTask, further: Sequence[str], number: int, *, is_excluded: bool) -> Iterator[list[Any]]:
+def _turn_questions(tasks: Sequence[StudyTask]) -> list[str]:
+    """Return the questions that were asked about single turns."""
+    turns = (turn for task in tasks for side in task.sides for turn in side.turns)
+    return sorted({name for turn in turns if isinstance(turn.labels, dict) for name in turn.labels})
+
+
+def _rows(
+    task: StudyTask, further: Sequence[str], of_turns: Sequence[str], number: int, *, is_excluded: bool
+) -> Iterator[list[Any]]:
     for side in task.sides:
         bot = task.bot_of(side.side)
         answers = {**{name: answer for name, answer in task.answers.items() if "/" not in name}}
@@ -112,6 +120,7 @@ def _rows(task: StudyTask, further: Sequence[str], number: int, *, is_excluded: 
                 task.excluded or ("rules" if is_excluded else ""),
                 "" if task.seconds is None else task.seconds,
                 *(_cell(answers.get(name, "")) for name in further),
+                *(_cell(reply.labels.get(name, "") if isinstance(reply.labels, dict) else "") for name in of_turns),
             ]
 
 

@@ -54,6 +54,11 @@ class StudyKind(StrEnum):
         """Whether a task shows two sides, one of which is to be chosen."""
         return self in {StudyKind.CHAT_PAIR, StudyKind.PAIR_DIALOGUE, StudyKind.PAIR_REPLY}
 
+    @property
+    def has_dialogues(self) -> bool:
+        """Whether a task shows whole dialogues, of whose turns one may ask."""
+        return self not in {StudyKind.PAIR_REPLY, StudyKind.RATE_REPLY, StudyKind.RATE_REFERENCE}
+
 
 class TaskState(StrEnum):
     """How a task ended."""

@@ -107,7 +107,8 @@ def is_language(text: object) -> bool:
 
 # ── Forms of a study: questions as data, with translations; read from JSON and checked ────────────────────────────────
 
-TYPES: Final = ("likert", "slider", "choice", "pair", "text", "spans")
+TYPES: Final = ("likert", "slider", "choice", "pair", "text", "labels", "spans")
+ABOUT_TURNS: Final = ("labels", "spans")  # labels of a whole turn, or of parts of its text
 SCOPES: Final = ("task", "side", "turn")
 PAIR_VALUES: Final = ("left", "right", "tie")
 MOST_QUESTIONS: Final = 60
@@ -142,8 +143,11 @@ class StudyQuestion:
         return tuple(value for value, _ in self.options)
 
     def is_shown(self, answers: Mapping[str, Any]) -> bool:
-        """Return whether the question is asked beside these answers of the same place."""
-        return self.show_if is None or answers.get(self.show_if[0]) in self.show_if[1]
+        """Return whether the question is asked beside these answers of its place; one of several labels will do."""
+        if self.show_if is None:
+            return True
+        answer, wanted = answers.get(self.show_if[0]), self.show_if[1]
+        return any(label in wanted for label in given_labels(answer)) if isinstance(answer, list) else answer in wanted
 
     def translated(self, words: Mapping[str, Any]) -> StudyQuestion:
         """Return the question with the words of another language; what is not translated stays as it is."""
@@ -253,16 +257,19 @@ def _question(entry: Mapping[str, Any], where: str) -> StudyQuestion:
     if kind is None:
         raise fields.bad("type", "it is missing", f"one of: {', '.join(TYPES)}")
     least, most = _bounds(fields, kind, entry)
+    scope = fields.choice("scope", SCOPES) if "scope" in entry or kind not in ABOUT_TURNS else "turn"
+    if kind in ABOUT_TURNS and scope != "turn":
+        raise fields.bad("scope", f"{kind} are given to turns of a bot", '"scope": "turn"')
     return StudyQuestion(
         id=fields.id("id"),
         text=fields.long_text("text", MOST_TEXT, required=True),
         type=kind,
-        scope=fields.choice("scope", SCOPES),
+        scope=scope,
         least=least,
         most=most,
         ends=_ends(fields, entry),
         options=_options(fields, kind, entry),
-        required=fields.flag("required", default=kind not in ("text", "spans")),
+        required=fields.flag("required", default=kind not in ("text", *ABOUT_TURNS)),
         reverse=fields.flag("reverse"),
         show_if=_show_if(fields, entry),
     )
@@ -302,7 +309,7 @@ def _options(fields: StudyFields, kind: str, entry: Mapping[str, Any]) -> tuple[
     if kind == "pair" and "options" not in entry:
         return ("left", "Left"), ("right", "Right")
     options = list[tuple[str, str]]()
-    least = 1 if kind == "spans" else 2
+    least = 1 if kind in ABOUT_TURNS else 2
     for place, option in enumerate(fields.objects("options", MOST_OPTIONS, least=least)):
         inner = StudyFields(option, fields.at(f"options[{place}]"))
         inner.require_known(("value", "text"))
@@ -387,8 +394,11 @@ MOST_ANSWER: Final = 20_000  # characters of a text
 MOST_SPANS: Final = 200
 
 
-def checked_answer(question: StudyQuestion, answer: Any) -> Any:
-    """Return a possible answer to a question, None where it is taken back; BadInput says what would be possible."""
+def checked_answer(question: StudyQuestion, answer: Any, turn_text: str | None = None) -> Any:
+    """Return a possible answer to a question, None where it is taken back; BadInput says what would be possible.
+
+    `turn_text` is the text whose parts are marked. An empty list of labels or spans is an answer: none applies.
+    """
     if answer is None:
         return None
     match question.type:
@@ -398,14 +408,18 @@ def checked_answer(question: StudyQuestion, answer: Any) -> Any:
             if answer not in question.values:
                 raise _bad(question, answer, f"one of: {', '.join(question.values)}")
             return answer
+        case "labels":
+            return _labels(question, answer)
         case "spans":
-            return _spans(question, answer)
+            return _spans(question, answer, turn_text)
     if not isinstance(answer, str) or len(answer) > MOST_ANSWER:
         raise _bad(question, answer, f"a text of at most {MOST_ANSWER:,} characters")
     return answer
 
 
-def checked_answers(form: StudyForm, answers: Mapping[str, Any], scope: Iterable[str]) -> dict[str, object]:
+def checked_answers(
+    form: StudyForm, answers: Mapping[str, Any], scope: Iterable[str], turn_text: str | None = None
+) -> dict[str, object]:
     """Return the answers to questions of these scopes; BadInput names a question that the form does not ask there."""
     scopes = tuple(scope)
     names = [question.id for question in form.questions if question.scope in scopes]
@@ -416,7 +430,7 @@ def checked_answers(form: StudyForm, answers: Mapping[str, Any], scope: Iterable
                 f"answers.{name[:80]}: the form has no such question here{suggestion(name[:80], names)}",
                 remedy=f"one of: {', '.join(names) or 'none'}",
             )
-        checked[name] = checked_answer(form.by_id[name], answer)
+        checked[name] = checked_answer(form.by_id[name], answer, turn_text)
     return checked
 
 
@@ -442,19 +456,40 @@ def _number(question: StudyQuestion, answer: Any) -> Any:
     return int(answer) if whole else answer
 
 
-def _spans(question: StudyQuestion, answer: Any) -> list[dict[str, object]]:
+def given_labels(answer: Any) -> list[str]:
+    """Return the labels of an answer, those of its spans, or the one option that was chosen."""
+    listed = answer if isinstance(answer, list) else [] if answer is None else [answer]
+    return list(dict.fromkeys(str(entry["label"] if isinstance(entry, dict) else entry) for entry in listed))
+
+
+def _labels(question: StudyQuestion, answer: Any) -> list[str]:
+    """Return labels in the order of the question."""
+    if not isinstance(answer, list) or any(label not in question.values for label in answer):
+        raise _bad(question, answer, f"a list of labels: {', '.join(question.values)}")
+    if len(set(answer)) < len(answer):
+        raise _bad(question, answer, "each label once")
+    return [label for label in question.values if label in answer]
+
+
+def _spans(question: StudyQuestion, answer: Any, turn_text: str | None) -> list[dict[str, object]]:
+    """Return spans in the order of the text; places count Unicode code points, as in a Python text."""
     if not isinstance(answer, list) or len(answer) > MOST_SPANS:
-        raise _bad(question, answer, f"a list of at most {MOST_SPANS} spans")
+        found_input = f"{len(answer):,} spans" if isinstance(answer, list) else answer
+        raise _bad(question, found_input, f"a list of at most {MOST_SPANS} spans")
     spans = []
     for span in answer:
         is_span = isinstance(span, dict) and set(span) == {"start", "end", "label"}
         bounds = (span["start"], span["end"]) if is_span else (0, 0)
         if not all(type(bound) is int for bound in bounds) or not 0 <= bounds[0] < bounds[1]:
             raise _bad(question, span, '{"start": 0, "end": 5, "label": "…"}, characters from 0')
+        if turn_text is not None and bounds[1] > len(turn_text):
+            raise _bad(question, span, f"an end of at most {len(turn_text):,}: the turn has no more characters")
         if span["label"] not in question.values:
             raise _bad(question, span["label"], f"a label of: {', '.join(question.values)}")
-        spans.append(dict(span))
-    return spans
+        if span in spans:
+            raise _bad(question, span, "each span once")
+        spans.append({name: span[name] for name in ("start", "end", "label")})
+    return sorted(spans, key=lambda span: (span["start"], span["end"], question.values.index(span["label"])))
 
 
 def _bad(question: StudyQuestion, answer: Any, remedy: str) -> BadInput:

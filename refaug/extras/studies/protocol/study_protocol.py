@@ -181,6 +181,8 @@ def screening_part(fields: StudyFields, where: str) -> list[Part]:
         question_fields = {key: content for key, content in entry.items() if key != "accept"}
         form = form_of({"name": "screening", "questions": [{**question_fields, "required": True}]}, where=at)
         (question,) = form.questions
+        if question.scope == "turn":
+            raise inner.bad("scope", "there are no turns before the first task", "leave it out; not labels or spans")
         screening.append({**question.as_json(), "accept": _accepted(inner, question, accepted)})
     names = [part["id"] for part in screening]
     if len(set(names)) < len(names):
@@ -370,6 +372,11 @@ class StudyProtocol:
         return tuple(self.fields["bots"])
 
     @property
+    def has_fixed_opening(self) -> bool:
+        """Whether chats begin with a text of the protocol in place of a bot's reply."""
+        return self.fields.get("opening") == "fixed"
+
+    @property
     def consent_sha256(self) -> str:
         """The hash of the text that participants agree to, in all its languages."""
         texts = [
@@ -465,10 +472,10 @@ def _require_fitting_form(form: StudyForm, kind: StudyKind, where: str) -> None:
             raise BadInput(f"{at}: this id belongs to the check of attention", remedy="another id")
         if question.type == "pair" and not kind.is_pair:
             raise BadInput(f"{at}: a study of kind {kind} has no two sides", remedy="a question of another type")
-        if question.scope == "turn" and kind not in (StudyKind.LABEL_TURNS, StudyKind.RATE_DIALOGUE):
-            raise BadInput(f"{at}: turns are labelled in label-turns and rate-dialogue", remedy='"scope": "task"')
-        if question.type == "spans" and question.scope != "turn":
-            raise BadInput(f"{at}: spans are marked in a turn", remedy='"scope": "turn"')
+        if question.scope == "turn" and not kind.has_dialogues:
+            raise BadInput(
+                f"{at}: a study of kind {kind} shows no dialogue with turns to ask about", remedy='"scope": "task"'
+            )
     if kind is StudyKind.LABEL_TURNS and not any(question.scope == "turn" for question in form.questions):
         raise BadInput(
             f"{where}, form {form.name}: no question is about turns", remedy='"scope": "turn" in one of them'

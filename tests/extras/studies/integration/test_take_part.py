@@ -383,6 +383,45 @@ def test_turns_get_labels(client: TestClient) -> None:
     assert [turn.get("labels") for turn in turns] == [None, {"label": "odd"}, None, {"label": "good"}]
 
 
+def test_replies_of_a_chat_get_labels_and_spans_that_are_checked_against_their_text(client: TestClient) -> None:
+    options = [{"value": "odd", "text": "Odd"}, {"value": "rude", "text": "Rude"}]
+    form = {
+        "name": "marks",
+        "questions": [
+            {"id": "flags", "text": "What is wrong?", "type": "labels", "options": options, "required": True},
+            {"id": "marks", "text": "Where?", "type": "spans", "options": options},
+        ],
+    }
+    openings = {"opening": "fixed", "openings": ["Well?"]}
+    person = Person(client)
+    person.enter(new_study(client, "marks", chat_protocol("quokka", min_turns=1, form=form, **openings)))
+    person.agree()
+    task = person.done("tasks/next")["task"]["id"]
+    person.say("hello")
+    reply = person.sides[0]["messages"][-1]
+    place = reply["n"]
+    assert place == 3
+    assert person.state["task"]["why_not"] == "these questions have no answer: 3/flags"
+    end = len(reply["text"])
+    span = {"start": 0, "end": end, "label": "rude"}
+    for body, status, says in (
+        ({"answers": {"flags": ["odder"]}, "n": place}, 422, "a list of labels: odd, rude"),
+        ({"answers": {"marks": [{**span, "end": end + 1}]}, "n": place}, 422, f"an end of at most {end}"),
+        ({"answers": {"flags": []}, "n": 1}, 404, "no turn 1 of a bot"),  # the text that the study begins with
+        ({"answers": {"flags": []}, "n": 2}, 404, "no turn 2 of a bot"),
+    ):
+        answer = person.post(f"tasks/{task}/answers", body)
+        assert (answer.status_code, says in answer.text) == (status, True), answer.text
+    person.done(f"tasks/{task}/answers", {"answers": {"marks": [span]}, "n": place})
+    person.done(f"tasks/{task}/answers", {"answers": {"flags": ["rude", "odd"]}, "n": place})
+    person.done("undo")
+    assert person.state["task"]["answers"] == {"3/marks": [span]}
+    person.done(f"tasks/{task}/answers", {"answers": {"flags": []}, "n": place})
+    person.done(f"tasks/{task}/finish")
+    turns = export(client, "marks")[0]["sides"][0]["turns"]
+    assert [turn.get("labels") for turn in turns] == [None, None, {"flags": [], "marks": [span]}]
+
+
 @pytest.mark.parametrize("said", ["x" * 100_000, "😀🎉", "مرحبا بالعالم", "<script>alert(1)</script>", "=1+1", "a\0b"])
 def test_hostile_messages_come_back_as_they_are(client: TestClient, said: str) -> None:
     name = f"hostile-{abs(hash(said)) % 10**9}"

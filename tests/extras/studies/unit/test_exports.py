@@ -70,6 +70,18 @@ def test_csv_has_an_exchange_a_row_with_the_published_columns():
     assert (first["User Session Key"], first["Chatbot ID"]) == ("P-1", "a")
 
 
+def test_csv_has_labels_and_spans_of_each_reply():
+    turns = [
+        {"n": 1, "role": "participant", "text": "So?"},
+        {"n": 2, "role": "bot", "text": "Well.", "labels": {"flags": ["rude", "odd"]}},
+        {"n": 3, "role": "bot", "text": "No.", "labels": {"marks": [{"start": 0, "end": 2, "label": "odd"}]}},
+    ]
+    task = study_task(kind="label-turns", sides=[{"side": "one", "turns": turns}])
+    first, second = csv.DictReader(io.StringIO(exported([task], "csv").decode()))
+    assert (first["Turn flags"], first["Turn marks"]) == ('["rude","odd"]', "")
+    assert (second["Turn flags"], orjson.loads(second["Turn marks"])) == ("", turns[2]["labels"]["marks"])
+
+
 @pytest.mark.parametrize("sign", ["=", "+", "-", "@", "\t", "\r", "＝"])
 def test_no_cell_of_the_csv_is_a_formula(sign):
     hostile = f"{sign}HYPERLINK(1)"

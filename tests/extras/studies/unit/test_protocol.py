@@ -23,6 +23,8 @@ from refaug.extras.studies.report.numbers import protocol_factors
 
 CHAT = {"kind": "chat", "bots": ["a", "b"]}
 ONE = {"id": "q", "text": "How?", "type": "likert"}
+ODD = {"value": "odd", "text": "Odd"}
+LABELS = {"id": "flags", "text": "What is wrong?", "type": "labels", "options": [ODD]}
 
 
 def form(*questions: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -75,6 +77,10 @@ def test_equal_protocols_have_one_hash_whatever_is_left_out() -> None:
         ({"form": form(ONE, ONE)}, "there are two questions 'q'", "an id of its own"),
         ({"form": form(ONE, {**ONE, "id": "r", "show_if": {"p": 1}})}, "there is no question 'p' before", "one of: q"),
         ({"form": form({**ONE, "type": "pair"})}, "a study of kind chat has no two sides", "another type"),
+        ({"form": form(ONE, {**LABELS, "scope": "task"})}, "labels are given to turns of a bot", '"scope": "turn"'),
+        ({"form": form(ONE, {**LABELS, "options": []})}, "a list was expected, not 0 entries", "1 to 50"),
+        ({"form": form(ONE, {**LABELS, "options": [ODD] * 51})}, "not 51 entries", "1 to 50"),
+        ({"screening": [LABELS]}, "no turns before the first task", "not labels or spans"),
         ({"form": form({**ONE, "id": "attention"})}, "belongs to the check of attention", "another id"),
         ({"form": form(ONE, texts={"de": {"p": {"text": "?"}}})}, "p: there is no such field", "one of: q"),
         ({"min_turns": 5, "max_turns": 4}, "min_turns", "5 or more"),
@@ -129,6 +135,14 @@ def test_factors_of_bots_are_part_of_the_analysis_and_of_the_hash() -> None:
         ({"type": "choice", "options": (("a", "A"), ("b", "B"))}, "b", "b"),
         ({"type": "text"}, "مرحبا 😀", "مرحبا 😀"),
         ({"type": "spans", "options": (("odd", "Odd"),)}, [{"start": 0, "end": 2, "label": "odd"}], None),
+        ({"type": "spans", "options": (("odd", "Odd"),)}, [], None),
+        (
+            {"type": "spans", "options": (("odd", "Odd"), ("rude", "Rude"))},
+            [{"label": "rude", "start": 3, "end": 4}, {"start": 0, "end": 2, "label": "odd"}],
+            [{"start": 0, "end": 2, "label": "odd"}, {"start": 3, "end": 4, "label": "rude"}],
+        ),
+        ({"type": "labels", "options": (("a", "A"), ("b", "B"))}, ["b", "a"], ["a", "b"]),
+        ({"type": "labels", "options": (("a", "A"), ("b", "B"))}, [], None),
         ({}, None, None),
     ],
 )
@@ -150,12 +164,48 @@ def test_possible_answers_are_kept(changes: dict[str, Any], answer: Any, stored:
         ({"type": "text"}, "x" * 20_001),
         ({"type": "spans", "options": (("odd", "Odd"),)}, [{"start": 2, "end": 2, "label": "odd"}]),
         ({"type": "spans", "options": (("odd", "Odd"),)}, [{"start": 0, "end": 2, "label": "even"}]),
+        ({"type": "spans", "options": (("odd", "Odd"),)}, [{"start": 0, "end": 2, "label": "odd"}] * 2),
+        ({"type": "spans", "options": (("odd", "Odd"),)}, [{"start": True, "end": 2, "label": "odd"}]),
+        (
+            {"type": "spans", "options": (("odd", "Odd"),)},
+            [{"start": n, "end": n + 1, "label": "odd"} for n in range(201)],
+        ),
+        ({"type": "labels", "options": (("a", "A"), ("b", "B"))}, ["a", "a"]),
+        ({"type": "labels", "options": (("a", "A"), ("b", "B"))}, ["c"]),
+        ({"type": "labels", "options": (("a", "A"), ("b", "B"))}, [["a"]]),
+        ({"type": "labels", "options": (("a", "A"), ("b", "B"))}, "a"),
     ],
 )
 def test_impossible_answers_are_refused(changes: dict[str, Any], answer: Any) -> None:
     question = StudyQuestion(**{"id": "q", "text": "?", "type": "likert", **changes})
     with refusing(BadInput, "answers.q"):
         checked_answer(question, answer)
+
+
+def test_spans_end_where_their_turn_ends_counted_in_code_points() -> None:
+    marks = form_of(form(ONE, {**LABELS, "type": "spans"}), where="x")
+    span = {"start": 3, "end": 5, "label": "odd"}
+    assert checked_answers(marks, {"flags": [span]}, ("turn",), "So 😀!") == {"flags": [span]}  # 6 code units of UTF-16
+    with refusing(BadInput, "answers.flags", "an end of at most 5"):
+        checked_answers(marks, {"flags": [{**span, "end": 6}]}, ("turn",), "So 😀!")
+
+
+def test_labels_and_spans_are_about_turns_need_no_answer_and_may_be_none() -> None:
+    why = {**ONE, "id": "why", "scope": "turn", "show_if": {"flags": ["odd"]}}
+    asked = form_of(form(ONE, LABELS, why), where="x")
+    assert [(question.scope, question.required) for question in asked.questions][1] == ("turn", False)
+    assert missing_answers(asked.questions[1:], {"flags": []}) == []
+    assert missing_answers(asked.questions[1:], {"flags": ["odd"]}) == ["why"]
+    must = form_of(form(ONE, {**LABELS, "required": True}), where="x").questions[1:]
+    assert (missing_answers(must, {}), missing_answers(must, {"flags": []})) == (["flags"], [])
+    for kind in ("chat-pair", "rate-dialogue", "pair-dialogue", "label-turns"):
+        bots = {"bots": ["a", "b"]} if kind == "chat-pair" else {}
+        assert StudyProtocol.of({"kind": kind, "form": form(ONE, LABELS), **bots}).form.by_id["flags"].values == (
+            "odd",
+        )
+    for kind in ("pair-reply", "rate-reply", "rate-reference"):
+        with refusing(BadInput, "shows no dialogue with turns"):
+            StudyProtocol.of({"kind": kind, "form": form(ONE, LABELS)})
 
 
 def test_hidden_questions_need_no_answer() -> None:

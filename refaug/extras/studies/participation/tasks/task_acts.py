@@ -164,9 +164,11 @@ def _checked_answers(
     if turn is not None:
         named = require_side(attending, side)
         content = TaskContent.of(connection, attending, task)
-        if turn not in {message["n"] for message in shown_messages(connection, attending, task, content)[named]}:
-            raise NotFound(f"there is no turn {turn}", remedy="load the page again")
-        return (named, turn), checked | checked_answers(form, given_answers, ("turn",))
+        messages = shown_messages(connection, attending, task, content)[named]
+        text = next((message["text"] for message in asked_about(attending, messages) if message["n"] == turn), None)
+        if text is None:
+            raise NotFound(f"there is no turn {turn} of a bot here", remedy="load the page again")
+        return (named, turn), checked | checked_answers(form, given_answers, ("turn",), text)
     if side is not None and len(sides) > 1:
         return (require_side(attending, side), 0), checked | checked_answers(form, given_answers, ("side",))
     scopes = ("task", "side") if len(sides) == 1 else ("task",)
@@ -238,11 +240,20 @@ def missing_places(connection: Connection, attending: Attendance, task: Row[Any]
             missing += _missing(of_scope["side"], answers, (side, 0), f"{side}/")
     if of_scope["turn"]:
         for side, messages in shown_messages(connection, attending, task, content).items():
-            for message in messages:
-                if message["role"] == "bot":
-                    prefix = "" if len(sides) == 1 else f"{side}/"
-                    missing += _missing(of_scope["turn"], answers, (side, message["n"]), f"{prefix}{message['n']}/")
+            for message in asked_about(attending, messages):
+                prefix = "" if len(sides) == 1 else f"{side}/"
+                missing += _missing(of_scope["turn"], answers, (side, message["n"]), f"{prefix}{message['n']}/")
     return missing
+
+
+def asked_about(attending: Attendance, messages: Sequence[ShownMessage]) -> list[ShownMessage]:
+    """Return the turns that questions of scope turn are about: replies of a bot, not a fixed opening."""
+    first = 2 if attending.protocol.has_fixed_opening else 1
+    return [
+        message
+        for message in messages
+        if message["role"] == "bot" and message["state"] == "answered" and message["n"] >= first
+    ]
 
 
 def _missing(questions: Sequence[StudyQuestion], answers: Answers, place: tuple[str, int], prefix: str) -> list[str]:

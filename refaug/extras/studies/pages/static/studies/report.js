@@ -10,11 +10,11 @@ import { figure, saveText, withoutDashes } from "./fields.js";
 import { modelPart } from "./model.js";
 import { RULES } from "./preregistration.js";
 
-const CHATS = ["chat", "chat-pair", "rate-dialogue", "pair-dialogue"], SINGLE = ["chat", "rate-dialogue"];
+const CHATS = ["chat", "chat-pair", "rate-dialogue", "pair-dialogue", "label-turns"], DIALOGUES = CHATS.slice(0, -1), SINGLE = ["chat", "rate-dialogue"];
 /** Formats of the export, with the kinds of studies that have what they need. */
 const FILES = [
   ["jsonl", "Tasks as JSON lines", null], ["csv", "Chats as CSV", CHATS], ["items", "Items with ratings", ["chat", "chat-pair", "rate-reply"]], ["conversations", "Rated conversations", SINGLE],
-  ["acute", "Pairs of dialogues", CHATS], ["dpo", "Preference pairs", ["pair-reply", "rate-reply"]], ["weights", "Weights of references", ["rate-reference"]],
+  ["acute", "Pairs of dialogues", DIALOGUES], ["dpo", "Preference pairs", ["pair-reply", "rate-reply"]], ["weights", "Weights of references", ["rate-reference"]],
 ];
 const MOST_REASONS = 500, MOST_STEPS = 50; // rows of a table
 const KEPT = "without those left out", ALL = "everybody";
