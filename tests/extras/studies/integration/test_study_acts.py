@@ -1,4 +1,4 @@
-"""A first study with two bots by mouse and keyboard alone: how many acts it takes, from the list to the report.
+"""A first study with two bots by mouse and keyboard alone: how many acts it takes, from a home with an index on.
 
 An act is a click or a field that is filled in. Nothing is typed that is JSON, and no command is run.
 """
@@ -9,14 +9,26 @@ import json
 from collections.abc import Iterator
 from typing import Final
 
+import numpy as np
 import pytest
 from browser import Page
+from indexes import build, home_of, pairs_of
 from page_tests import Browsed, browsing, looks_right, press
-from studied import BOTS, CONSENT, add_bots, agree, press_button, say, study_home
+from studied import CONSENT, agree, press_button, say, study_home
+
+from refaug.core.artefacts.kinds import artefact_stores
+from refaug.core.home import Settings
+from refaug.core.text.tokenizers import get_tokenizer
 
 pytestmark = [pytest.mark.machine, pytest.mark.slow]
 MOST_ACTS: Final = 25
-TWO: Final = BOTS[:2]
+TWO: Final = ("by-meaning", "by-words")
+SAID: Final = (
+    ("What about the bus?", "It leaves at noon."),
+    ("What is this number?", "It is that of the house."),
+    ("What about the rain?", "It ends on Sunday."),
+    ("Is this the right number?", "No, but never mind."),
+)
 _ANSWER: Final = """document.querySelectorAll('.question').forEach((question, place) => {
   const inputs = [...question.querySelectorAll('input')], words = question.innerText;
   const named = inputs.find((input) => words.split(input.labels[0].innerText.trim()).length > 2);
@@ -59,8 +71,13 @@ class Researcher:
 @pytest.fixture(scope="module")
 def browsed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browsed]:
     folder = tmp_path_factory.mktemp("acts")
-    with browsing(study_home(folder), folder, path="/healthz") as found:
-        add_bots(found.server, TWO)
+    home = study_home(folder)
+    words = sorted({word for pair in SAID for text in pair for word in get_tokenizer("word").tokenize(text)})
+    rows = np.random.default_rng(1).standard_normal((len(words), 6)).astype(np.float32)
+    places = home_of(home, pairs_of(*SAID), dict(zip(words, rows.tolist(), strict=True)))
+    version = build(places)
+    artefact_stores(Settings(home=home))["index"].publish("chat", version)
+    with browsing(home, folder, path="/healthz") as found:
         yield found
         assert found.page.said == []
 
@@ -92,8 +109,10 @@ def test_a_first_study_takes_at_most_25_acts(browsed: Browsed) -> None:
     researcher.follow("#to-new")
     researcher.fill("#study-title", "Talking with machines")
     researcher.press("Next")
-    for bot in TWO:
-        researcher.follow(f"[id='bot-{bot}']")
+    page.until("document.querySelector('#study-bots .empty-title')")
+    looks_right(page)
+    researcher.press("Add two that reply from chat")
+    page.until(f"document.querySelectorAll('#study-bots input:checked').length === {len(TWO)}")
     researcher.fill("#study-delay", "none")
     researcher.press("Next")
     researcher.press("Next")

@@ -1,13 +1,13 @@
 /** A new study in steps: what, bots, questions, people, and a last look at everything; its fields become one protocol. */
 
-import { address, get, listAll, post } from "../api.js";
-import { emptyState } from "../components/states.js";
+import { get, listAll, post } from "../api.js";
 import { steps } from "../components/steps.js";
 import { byId, element, fill, printable } from "../dom.js";
 import { countOf } from "../format.js";
 import { showProblem } from "../frame.js";
 import { area, box, field, number, saveText, select, text } from "./fields.js";
 import { clearFaults, showFault } from "./new_study/faults.js";
+import { firstBots } from "./new_study/first_bots.js";
 import { practiceEditor } from "./new_study/practice.js";
 import { builtIn, hasTies, questionEditor, slug } from "./new_study/questions.js";
 import { translationEditor } from "./new_study/translations.js";
@@ -150,10 +150,10 @@ async function showForm() {
   update();
 }
 
-async function showBots() {
-  const bots = await listAll("/v1/bots", "bots"), place = document.querySelector("nav a[href$='/bots']");
-  fill(parts.bots, bots.length ? bots.map((bot) => { const choice = box(`bot-${bot.name}`, printable(bot.name)); choice.input.value = bot.name; choice.append(element("span", { class: "faint" }, bot.kind)); return choice; })
-    : emptyState("No bot is stored yet", place ? "A study needs one that people can talk with." : "A study needs one that people can talk with: refaug bots add NAME FILE.", place ? { label: "Add a bot", href: address("/bots") } : null));
+async function showBots(chosen = []) {
+  const bots = await listAll("/v1/bots", "bots");
+  fill(parts.bots, bots.length ? bots.map((bot) => { const choice = box(`bot-${bot.name}`, printable(bot.name)); choice.input.value = bot.name; choice.input.checked = chosen.includes(bot.name); choice.append(element("span", { class: "faint" }, bot.kind)); return choice; })
+    : await firstBots(byId("new-problem"), async (names) => { await showBots(names); update(); }));
 }
 
 // ── the protocol ──────────────────────────────────────────────────────────────────────────────────────────────────────
