@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import orjson
+import pytest
 from serving import client_of, migrated
-from studying import Person, add_bots, chat_protocol, new_study
+from studying import CONSENT, FORM, Person, add_bots, chat_protocol, new_study
 
 from refaug.core.home import Settings
 
@@ -56,3 +58,71 @@ def test_a_stop_rule_and_a_target_that_is_reached_in_a_pause_are_told(tmp_path: 
             ("study fruit has reached its stop rule and pauses", {"study": "fruit", "tasks": 1}),
             ("study fruit has reached its target", {"study": "fruit", "tasks": 2}),
         ]
+
+
+REPLIES = [
+    {"id": f"r{n}", "turns": [f"Question {n}?"], "replies": {"zebra": "Yes.", "quokka": "No."}} for n in range(2)
+]
+PAIR_FORM = {
+    "name": "better",
+    "questions": [{"id": "better", "text": "Which one?", "type": "pair", "required": True}],
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "form", "answer", "units"),
+    [("rate-reply", FORM, {"quality": 4}, 4), ("pair-reply", PAIR_FORM, {"better": "left"}, 2)],
+)
+def test_the_last_wanted_task_of_items_is_told_once_though_it_is_taken_back(
+    tmp_path: Path, kind: str, form: dict[str, Any], answer: dict[str, Any], units: int
+) -> None:
+    with client_of(migrated(Settings(home=tmp_path / "home")), ready=False) as client:
+        notices = client.app.state.refaug.notices  # type: ignore[attr-defined]
+        protocol = {"kind": kind, "form": form, "consent": CONSENT, "per_participant": units, "ratings_per_item": 2}
+        token = new_study(client, "fruit", protocol, REPLIES)
+        people, told = [Person(client), Person(client)], []
+        for person in people:
+            person.enter(token)
+            person.agree()
+            for _ in range(units):
+                task = person.done("tasks/next")["task"]["id"]
+                person.done(f"tasks/{task}/answers", {"answers": answer})
+                person.done(f"tasks/{task}/finish")
+                told.append(notices.waiting()[0])
+        assert told == [0] * (2 * units - 1) + [1]
+        for person in people:  # each of the two takes the last task back: the target is reached twice more
+            person.done("undo")
+            person.done(f"tasks/{person.state['task']['id']}/finish")
+        assert notices.waiting()[0] == 1
+        body = orjson.loads(notices.take(datetime.now(UTC) + timedelta(seconds=1), 1.0).body)
+        assert (body["text"], body["data"]) == (
+            "study fruit has reached its target",
+            {"study": "fruit", "tasks": 2 * units},
+        )
+
+
+def test_a_target_that_is_reached_again_after_somebody_withdrew_is_told_once_and_a_higher_one_again(
+    tmp_path: Path,
+) -> None:
+    with client_of(migrated(Settings(home=tmp_path / "home")), ready=False) as client:
+        notices = client.app.state.refaug.notices  # type: ignore[attr-defined]
+        add_bots(client, "quokka")
+        protocol = chat_protocol("quokka", target=2, per_participant=1)
+        token = new_study(client, "fruit", protocol)
+        first, second, third = (Person(client) for _ in range(3))
+        for person in (first, second, third):
+            person.enter(token)
+            person.agree()
+        first.chat()
+        second.chat()
+        assert notices.waiting()[0] == 1
+        second.done("withdraw")
+        third.chat()
+        assert notices.waiting()[0] == 1
+        body = {"protocol": {**protocol, "target": 3}, "reason": "more are needed"}
+        assert client.request("PUT", "/v1/studies/fruit/protocol", json=body).status_code == 200
+        person = Person(client)
+        person.enter(token)
+        person.agree()
+        person.chat()
+        assert notices.waiting()[0] == 2

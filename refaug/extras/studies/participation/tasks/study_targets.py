@@ -1,15 +1,22 @@
-"""When a study has as many tasks of each bot as it wants."""
+"""When a study has as many tasks of each bot, or of each item, as it wants."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Final
 
+import orjson
 from sqlalchemy import Connection, Row, func, select
 
 from refaug.extras.studies.participation.study_store import Attendance
-from refaug.extras.studies.participation.tables import STUDY_BOTS, STUDY_TASKS
+from refaug.extras.studies.participation.tables import STUDY_BOTS, STUDY_ITEMS, STUDY_TASKS
+from refaug.extras.studies.protocol.study_protocol import is_chat
+from refaug.service.audit import add_row
 from refaug.service.database.database import Database
+from refaug.service.database.tables import AUDIT
 from refaug.service.history.notices import NoticeKind, add_notice
+
+_REACHED: Final = "reach its target"  # the action in the audit log, by which a target is told once
 
 
 def notice_target(connection: Connection, attending: Attendance, task: Row[Any]) -> None:
@@ -17,18 +24,34 @@ def notice_target(connection: Connection, attending: Attendance, task: Row[Any])
     study = attending.study
     if study.state not in ("open", "paused") or task.check_kind is not None or task.is_pilot:
         return
+    reached = _reached_by_bots if is_chat(attending.protocol.kind) else _reached_by_items
+    found = reached(connection, attending, task)
+    if found is None:
+        return
+    target, tasks = found
+    if _is_told(connection, study.id, study.name, target):
+        return
+    add_row(connection, "study", _REACHED, f"study {study.name}", **target)
+    add_notice(
+        connection, NoticeKind.STUDY_TARGET, f"study {study.name} has reached its target", study=study.name, tasks=tasks
+    )
+
+
+def _reached_by_bots(
+    connection: Connection, attending: Attendance, task: Row[Any]
+) -> tuple[dict[str, int], int] | None:
+    """Return the target of a study of chats and its tasks, if this one was the last that some bot lacked."""
     bots = STUDY_BOTS.c
-    targets_query = select(bots.slot, bots.target).where(bots.study == study.id, bots.target > 0)
+    targets_query = select(bots.slot, bots.target).where(bots.study == attending.study.id, bots.target > 0)
     targets: dict[int, int] = {row.slot: row.target for row in connection.execute(targets_query)}
     own = [slot for slot in (task.slot_a, task.slot_b) if slot in targets]
     if not own:
-        return
+        return None
     Database.advisory_lock(connection, "targets")  # so that of two last tasks one sees the other
     columns = STUDY_TASKS.c
     done = (
         select(columns.slot_a, columns.slot_b, func.count())
-        .where(columns.study == study.id, columns.state == "done", columns.is_pilot.is_(False))
-        .where(columns.check_kind.is_(None))
+        .where(*_done_of(attending))
         .group_by(columns.slot_a, columns.slot_b)
     )
     counts, tasks = dict.fromkeys(targets, 0), 0
@@ -37,7 +60,46 @@ def notice_target(connection: Connection, attending: Attendance, task: Row[Any])
         tasks += number if counted_slots else 0  # a pair is one task of two bots
         for slot in counted_slots:
             counts[slot] += number
-    is_reached = all(counts[slot] >= target for slot, target in targets.items())
-    if is_reached and any(counts[slot] == targets[slot] for slot in own):
-        text = f"study {study.name} has reached its target"
-        add_notice(connection, NoticeKind.STUDY_TARGET, text, study=study.name, tasks=tasks)
+    is_last = any(counts[slot] == targets[slot] for slot in own)
+    is_reached = is_last and all(counts[slot] >= target for slot, target in targets.items())
+    return ({"target": max(targets.values()), "bots": len(targets)}, tasks) if is_reached else None
+
+
+def _reached_by_items(
+    connection: Connection, attending: Attendance, task: Row[Any]
+) -> tuple[dict[str, int], int] | None:
+    """Return the target of a study of items and its tasks, if this one was the last that some item lacked."""
+    wanted, items = int(attending.protocol["ratings_per_item"]), STUDY_ITEMS.c
+    lacking = select(items.unit).where(items.study == attending.study.id, items.load < wanted).limit(1)
+    if connection.execute(lacking).first() is not None:  # the load has the reserved tasks too: this is the cheap look
+        return None
+    Database.advisory_lock(connection, "targets")
+    columns = STUDY_TASKS.c
+    done = select(columns.unit, func.count()).where(*_done_of(attending)).group_by(columns.unit)
+    counts: dict[str, int] = {row[0]: row[1] for row in connection.execute(done)}
+    number = connection.execute(select(func.count()).where(items.study == attending.study.id)).scalar_one()
+    is_last = counts[task.unit] == wanted
+    if not is_last or len(counts) < number or min(counts.values()) < wanted:
+        return None
+    return {"ratings_per_item": wanted, "items": number}, sum(counts.values())
+
+
+def _done_of(attending: Attendance) -> tuple[Any, ...]:
+    """Return the conditions of the finished tasks that count for the target."""
+    columns = STUDY_TASKS.c
+    return (
+        columns.study == attending.study.id,
+        columns.state == "done",
+        columns.is_pilot.is_(False),
+        columns.check_kind.is_(None),
+    )
+
+
+def _is_told(connection: Connection, study: str, name: str, target: Mapping[str, int]) -> bool:
+    """Return whether this target was reached before: a task may be taken back and finished again, or withdrawn."""
+    rows = select(AUDIT.c.details).where(
+        AUDIT.c.id > study,  # ids rise with the time: an older row is of another study with this name
+        AUDIT.c.action == _REACHED,
+        AUDIT.c.subject == f"study {name}",
+    )
+    return any(orjson.loads(details) == target for details in connection.execute(rows).scalars())
