@@ -20,10 +20,10 @@ from zoneinfo import ZoneInfo, available_timezones
 
 import orjson
 from cronsim import CronSim, CronSimError
-from sqlalchemy import Connection, Row, func, select
+from sqlalchemy import Connection, Delete, Row, func, select
 from sqlalchemy.exc import IntegrityError
 
-from refaug.core.errors import BadInput, Conflict, NotFound, Overloaded
+from refaug.core.errors import BadInput, Conflict, Later, NotFound, Overloaded, RefaugError, StorageFull
 from refaug.core.files import NAME, require_name
 from refaug.core.options.decoding import made_of
 from refaug.service.database.database import Database, time_of, time_text
@@ -44,6 +44,7 @@ _KEEP_FIRINGS: Final = timedelta(
 _LATE_AFTER: Final = timedelta(minutes=10)  # a worker checks twice a second, also while it runs a job
 
 _BROKEN_NOTE: Final = "broken: "  # the beginning of the note of a due time that could not become a job
+_WAITS_NOTE: Final = "not begun: "  # and of that of a job that waits to be begun; gone when it begins
 
 # Searched backwards until there are enough due times: each window is at most 24 times as long as the one before.
 _WINDOWS: Final = tuple(
@@ -206,6 +207,7 @@ class ScheduleStore:
                 if before is None:
                     connection.execute(SCHEDULES.insert().values(_row(schedule)))
                     return schedule
+                connection.execute(_waits_of(name))
                 goes_on = before.times == times and before.enabled == enabled and before.begun <= moment
                 begun = before.begun if goes_on else moment
                 changed = replace(schedule, created=before.created, begun=begun)
@@ -262,11 +264,25 @@ class ScheduleStore:
             try:
                 if schedule.enabled and _is_due(schedule, now):
                     fired += self._fire(schedule.name, jobs, now)
-            except (Overloaded, BadInput):
+            except (Overloaded, BadInput) as error:
                 # The cursor stays: the job begins when the queue has room, or when the schedule was changed because the
                 # zones or the library do not know its time any more. `failing` reports both; a log would every second.
-                continue
+                if not isinstance(error, Overloaded) or _lateness(schedule, now) is not None:
+                    self._tell_wait(schedule.name, error.message, now)
         return fired
+
+    def _tell_wait(self, name: str, why: str, now: datetime) -> None:
+        """Write down once, and add a notice, that the job of a schedule cannot be begun for now."""
+        told = select(FIRINGS.c.due).where(FIRINGS.c.schedule == name, FIRINGS.c.note.startswith(_WAITS_NOTE)).limit(1)
+        with self._database.reading() as connection:  # every tick comes here, and must not block writers
+            if connection.execute(told).first() is not None:
+                return
+        with self._database.writing() as connection:
+            if _load_for_update(connection, name) is None or connection.execute(told).first() is not None:
+                return
+            note = f"{_WAITS_NOTE}{why}"
+            connection.execute(FIRINGS.insert().values(schedule=name, due=time_text(now), job=None, note=note))
+            _add_failure_notice(connection, name, note)
 
     def _fire(self, name: str, jobs: JobStore, now: datetime) -> builtins.list[Firing]:
         """Write the firings, the job and the cursor in one transaction."""
@@ -285,13 +301,13 @@ class ScheduleStore:
                 for due in dues
                 if time_text(due) not in fired_before  # fired before the cursor was set back
             ]
+            connection.execute(_waits_of(name))
             for firing in fired:
                 connection.execute(
                     FIRINGS.insert().values(schedule=name, due=time_text(firing.due), job=firing.job, note=firing.note)
                 )
-                if (firing.note or "").startswith(_BROKEN_NOTE):
-                    text = f"schedule {name} failed: {firing.note}"
-                    add_notice(connection, NoticeKind.SCHEDULE_FAILED, text, schedule=name, error=firing.note)
+                if firing.note is not None and firing.note.startswith(_BROKEN_NOTE):
+                    _add_failure_notice(connection, name, firing.note)
             connection.execute(
                 FIRINGS.delete().where(FIRINGS.c.schedule == name, FIRINGS.c.due < time_text(now - _KEEP_FIRINGS))
             )
@@ -306,7 +322,9 @@ class ScheduleStore:
             job = jobs.enqueue(order.kind, order.as_order(), resources_of(order), schedule=name)
         except Conflict as error:  # the job of the previous time still waits, and will do this work too
             return Firing(schedule=name, due=due, job=None, note=f"skipped: {error.message}")
-        except BadInput as error:  # the stored order was altered
+        except (Later, StorageFull):
+            raise
+        except RefaugError as error:  # the stored order was altered, or names what is not installed any more
             return Firing(schedule=name, due=due, job=None, note=f"{_BROKEN_NOTE}{error.message}")
         return Firing(schedule=name, due=due, job=job.id, note=None)
 
@@ -324,6 +342,16 @@ class ScheduleStore:
             schedule.name: _lateness(schedule, moment) or broken.get(schedule.name) or failed.get(schedule.name)
             for schedule in schedules
         }
+
+
+def _waits_of(name: str) -> Delete:
+    """Return the statement that removes the note of a job that could not be begun: it begins, or was put again."""
+    return FIRINGS.delete().where(FIRINGS.c.schedule == name, FIRINGS.c.note.startswith(_WAITS_NOTE))
+
+
+def _add_failure_notice(connection: Connection, name: str, note: str) -> None:
+    text = f"schedule {name} failed: {note}"
+    add_notice(connection, NoticeKind.SCHEDULE_FAILED, text, schedule=name, error=note)
 
 
 def _lateness(schedule: Schedule, now: datetime) -> str | None:
