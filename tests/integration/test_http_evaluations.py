@@ -409,7 +409,8 @@ def test_a_key_asks_in_its_own_name_for_few_evaluations_and_no_file_of_the_inbox
         assert client.get("/v1/uploads", headers=headers["reader"]).status_code == 403
         for path, body in (("/v1/uploads/preview", {}), ("/v1/evaluations", {"kind": "score", "metrics": ["chrf"]})):
             inbox = {**body, "items": "items.jsonl", "map": []}
-            assert client.post(path, json=inbox, headers=headers["ann"]).status_code == 403
+            refused = client.post(path, json=inbox, headers=headers["ann"])
+            assert (refused.status_code, refused.json()["scope"]) == (403, "admin")
             assert client.post(path, json=inbox, headers=headers["boss"]).status_code in (200, 202)
         asked = client.post("/v1/evaluations", json={**order, "owner": "ben"}, headers=headers["ann"])
         assert (asked.status_code, asked.json()["owner"]) == (202, "ann")
@@ -425,13 +426,14 @@ def test_an_evaluation_on_a_cluster_is_for_admin_and_for_clusters_of_the_setting
     with client_of(home, ready=False, keys=True, clusters="head:6379") as client:
         sent = client.post("/v1/uploads?name=t.csv", content=TABLE.encode(), headers={**BYTES, **headers["score"]})
         order = {"kind": "score", "items": f"upload:{sent.json()['id']}", "map": MAPPING, "index": "chat"}
-        for name, address, status, code in (
-            ("score", "head:6379", 403, "not_allowed"),
-            ("admin", "other:6379", 403, "not_allowed"),
+        for name, address, status, lacking in (
+            ("score", "head:6379", 403, "admin"),
+            ("admin", "other:6379", 403, None),  # another key helps nobody
             ("admin", "head:6379", 202, None),
         ):
             answer = client.post("/v1/evaluations", json={**order, "on": address}, headers=headers[name])
-            assert (answer.status_code, answer.json().get("code")) == (status, code), answer.text
+            assert (answer.status_code, answer.json().get("scope")) == (status, lacking), answer.text
+            assert answer.json().get("code") == ("not_allowed" if status == 403 else None)
         assert answer.json()["order"]["on"] == "head:6379"
         assert len(client.get("/v1/evaluations", headers=headers["admin"]).json()["evaluations"]) == 1
 

@@ -33,7 +33,7 @@ export function problemBox(error, place = null) {
   }
   const { document } = error;
   if (document.code === "no_key") return needsKey(place);
-  if (document.scope) return keyInvitation(document.detail, "This key does not allow it");
+  if (document.scope) return keyInvitation([document.detail, document.remedy].filter(Boolean).map(asSentence).join(" "), "This key does not allow it");
   const places = (document.errors ?? []).map((fault) =>
     element("li", {}, element("code", {}, fault.field), " ", userText(fault.message)));
   return element("div", { class: "notice bad", dataset: { code: document.code } },

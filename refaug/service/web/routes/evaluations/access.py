@@ -37,6 +37,7 @@ def require_allowed_sources(request: Request, order: ItemSources | MeasureAgreem
             raise NotAllowed(
                 f"key {key.name} names {text[:80]!r}, and only admin reads files of the server",
                 remedy="upload the file, and name it as upload:ID",
+                scope=Scope.ADMIN,
             )
 
 
@@ -47,6 +48,7 @@ def require_allowed_cluster(request: Request, order: Score | MeasureAgreement) -
         raise NotAllowed(
             f"key {key.name} names a cluster, and only admin works on clusters",
             remedy="leave `on` out: the server's machine finds the same references",
+            scope=Scope.ADMIN,
         )
     require_clusters(state_of(request), order)
 
