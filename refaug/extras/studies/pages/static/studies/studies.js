@@ -11,7 +11,7 @@ import { closeStudy, openStudy } from "./study.js";
 
 const TITLE = byId("page-title").textContent;
 const VIEWS = { list: "start-view", "new": "new-view", study: "study-view" };
-let mayChange = false;
+let mayChange = false, mayDerive = false;
 
 /** Return what the address names: the list, a new study, perhaps as a copy of one, or a study; its tabs follow the address. */
 function addressed() {
@@ -33,7 +33,7 @@ async function show() {
   for (const [view, id] of Object.entries(VIEWS)) byId(id).hidden = view !== place.view;
   byId("page-lead").hidden = place.view !== "list";
   if (place.view !== "list") byId("list").removeAttribute("aria-busy"); // it is asked for when it is shown
-  if (place.view === "study") { await openStudy(place.study, { mayChange }); return; }
+  if (place.view === "study") { await openStudy(place.study, { mayChange, mayDerive }); return; }
   closeStudy();
   fill(byId("study-view"));
   byId("page-title").textContent = TITLE;
@@ -46,6 +46,7 @@ async function load() {
   try {
     const own = await untilAnswered(ownKey);
     mayChange = allows(own, "study");
+    mayDerive = allows(own, "read") && allows(own, "write"); // lists sets, and freezes one
     byId("to-new").hidden = !mayChange;
     if (!mayChange && !allows(own, "study-read")) {
       fill(byId("list"), own === null ? keyInvitation() : keyInvitation("This page needs a key with the scope study, or study-read to look at studies.", "This key does not allow it"));

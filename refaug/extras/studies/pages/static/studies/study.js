@@ -60,16 +60,16 @@ function draw(place, study, context) {
     { name: "overview", title: "Overview", draw: (panel) => fill(panel, overviewTab(study, context, add)) },
     { name: "links", title: "Links", draw: (panel) => fill(panel, linksTab(study, context)) },
     { name: "responses", title: "Responses", draw: (panel) => fill(panel, responsesTab(study, context, add)) },
-    { name: "report", title: "Report", draw: (panel) => fill(panel, reportTab(study)) },
+    { name: "report", title: "Report", draw: (panel) => fill(panel, reportTab(study, context)) },
     { name: "protocol", title: "Protocol", draw: (panel) => fill(panel, protocolTab(study, context)) },
   ]);
   fill(place, element("p", { class: "lead" }, element("a", { href: "#" }, "All studies"), " · ", userText(study.protocol.title), " · ", KINDS[study.kind]?.[1] ?? study.kind, !context.mayChange && " · this key looks on, and changes nothing"), trouble, node);
   if (!isDraft) follow(study, following, trouble, context);
 }
 
-function reportTab(study) {
+function reportTab(study, { mayDerive }) {
   if (study.state === "draft") return card("report-title", "Report", element("p", { class: "empty" }, "There is nothing to report before the pilot begins."));
-  return [card("report-title", "Report and files", reportSection(study)), study.kind === "rate-reference" && study.state === "closed" && card("derive-title", "A set with these weights", derivedSetSection(study))];
+  return [card("report-title", "Report and files", reportSection(study)), mayDerive && study.kind === "rate-reference" && study.state === "closed" && card("derive-title", "A set with these weights", derivedSetSection(study))];
 }
 
 // ── while it runs ─────────────────────────────────────────────────────────────────────────────────────────────────────
