@@ -303,10 +303,14 @@ def test_items_are_answered_a_line_each_and_bad_ones_named(built, tmp_path, mode
 
 
 def test_an_index_that_finds_too_little_is_there_but_not_published(ready):
+    assert ready("admin", "audit").code == 0  # it makes the database
     result = ready("index", "build", "chat", "--factory", "HNSW2", "--recall", "1.0", "--json")
     assert (result.code, result.error["code"]) == (6, "check_failed")
     row = ready("artefacts", "list", "index", "--json").json["versions"][0]
     name = f"chat@{row['version']}"
+    refused = ready("admin", "audit", "--json").json
+    assert (refused["action"], refused["subject"]) == ("refuse", f"index {name}")
+    assert refused["details"]["reason"].endswith("at least 1.000 is required")
     assert (row["published"], row["kind"], row["recall_at_15"] < 1) == (False, "HNSW2", True)
     assert all(str(fact) in result.error["message"] for fact in (name, f"{100 * row['recall_at_15']:.1f}"))
     assert str(name) in result.error["remedy"]

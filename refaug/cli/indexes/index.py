@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from refaug.cli.shared import index_options, output
-from refaug.cli.shared.database import record_act
+from refaug.cli.shared.database import record_act, telling_refusals
 from refaug.cli.shared.field_options import with_options
 from refaug.cli.shared.index_options import connected
 from refaug.cli.shared.progress import display_progress
@@ -100,7 +100,11 @@ def build_command(context: typer.Context, *, order: BuildIndex, as_json: output.
         encoder=named_encoder(order.encoder),
         tokenizer=order.tokenizer,
     )
-    with connected(order.on) as cluster, display_progress(quiet=context.obj.quiet) as progress:
+    with (
+        telling_refusals(context.obj),
+        connected(order.on) as cluster,
+        display_progress(quiet=context.obj.quiet) as progress,
+    ):
         built = build_index(places_of(context.obj), index_order, progress, again=order.again, cluster=cluster)
     if built.published and built.is_new:
         record_act(context.obj, "publish", f"index {built.name}@{built.version}")

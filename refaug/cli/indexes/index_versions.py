@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from refaug.cli.shared import index_options, output
-from refaug.cli.shared.database import record_act
+from refaug.cli.shared.database import record_act, telling_refusals
 from refaug.cli.shared.field_options import with_options
 from refaug.cli.shared.progress import ProgressDisplay, display_progress
 from refaug.core.errors import Usage
@@ -29,7 +29,7 @@ def update_command(context: typer.Context, *, order: UpdateIndex, as_json: outpu
     from refaug.scoring.home.indexes import cores, places_of  # noqa: PLC0415
 
     places, threads = places_of(context.obj), order.threads or cores()
-    with display_progress(quiet=context.obj.quiet) as progress:
+    with telling_refusals(context.obj), display_progress(quiet=context.obj.quiet) as progress:
         base = places.indexes.resolve(order.index)[1]
         updated = update_index(
             places,
@@ -93,7 +93,7 @@ def delete_command(
     from refaug.indexer.building.update import erased_keys, update_index  # noqa: PLC0415  compiles
     from refaug.scoring.home.indexes import cores, places_of  # noqa: PLC0415
 
-    with display_progress(quiet=context.obj.quiet) as progress:
+    with telling_refusals(context.obj), display_progress(quiet=context.obj.quiet) as progress:
         updated = update_index(
             places_of(context.obj),
             name,
@@ -131,7 +131,7 @@ def compact_command(context: typer.Context, *, order: CompactIndex, as_json: out
     from refaug.indexer.building.compaction import compact_index  # noqa: PLC0415  compiles
     from refaug.scoring.home.indexes import cores, places_of  # noqa: PLC0415
 
-    with display_progress(quiet=context.obj.quiet) as progress:
+    with telling_refusals(context.obj), display_progress(quiet=context.obj.quiet) as progress:
         built = compact_index(
             places_of(context.obj),
             order.index,

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from refaug.cli.shared.output import print_warning
+from refaug.core.artefacts.versions import REFUSE, Change, observing_changes
 from refaug.core.errors import Conflict, StorageFull, Unavailable
 from refaug.core.home import Settings
 from refaug.service.server_settings import ServeSettings
@@ -45,6 +46,30 @@ def record_act(home: Settings, action: str, subject: str, **details: Any) -> Non
             AuditLog(database).add(user_of_machine(), action, subject, **details)
     except (Conflict, Unavailable, StorageFull) as error:
         print_warning(f"not in the audit log: {action} {subject}: {error.message}")
+
+
+@contextmanager
+def telling_refusals(home: Settings) -> Iterator[None]:
+    """Record what checks refuse during the block, and tell the webhook of it, where the home has a database."""
+
+    def note(change: Change) -> None:
+        if change.action == REFUSE and has_database(home):
+            _record_refusal(home, change)
+
+    with observing_changes(note):
+        yield
+
+
+def _record_refusal(home: Settings, change: Change) -> None:
+    from refaug.service.audit import add_row, user_of_machine  # noqa: PLC0415
+    from refaug.service.history.notices import add_refusal  # noqa: PLC0415
+
+    try:
+        with open_database(home) as database, database.writing() as connection:
+            add_row(connection, user_of_machine(), change.action, change.subject, **change.details)
+            add_refusal(connection, change.subject, change.details["reason"])
+    except (Conflict, Unavailable, StorageFull) as error:
+        print_warning(f"neither in the audit log nor told: {change.action} {change.subject}: {error.message}")
 
 
 def job_store(database: Database, home: Settings) -> JobStore:

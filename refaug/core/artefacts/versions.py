@@ -35,12 +35,14 @@ from refaug.core.files import read_json, write_json
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """One change: a version was published or removed, a set withdrawn, something erased."""
+    """One change: a version was published, refused or removed, a set withdrawn, something erased."""
 
     action: str
     subject: str
     details: Mapping[str, Any] = field(default_factory=dict)
 
+
+REFUSE: Final = "refuse"  # the action of a check that keeps a version from being published
 
 _observer: Final[ContextVar[Callable[[Change], None] | None]] = ContextVar("observer of changes", default=None)
 
@@ -413,6 +415,7 @@ class Writer:
         _, version = self.artefacts.resolve(f"{self.name}@{version}")
         if version != self.artefacts.current(self.name):
             self._write_publications(self._publications().with_refused(version, reason))
+            report_change(REFUSE, f"{self.artefacts.kind} {self.name}@{version}", reason=reason)
 
     def require_not_refused(self, version: str, *, even_refused: bool) -> None:
         """Raise Conflict for a version that a check refused, unless `even_refused`."""

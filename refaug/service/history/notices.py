@@ -15,6 +15,7 @@ from typing import Any, Final
 import orjson
 from sqlalchemy import Connection, delete, func, insert, select, update
 
+from refaug.core.errors import CheckFailed
 from refaug.service.database.database import Database, time_text
 from refaug.service.database.row_ids import new_row_id
 from refaug.service.database.tables import NOTICES
@@ -51,6 +52,12 @@ def add_notice(connection: Connection, kind: NoticeKind, text: str, **facts: Any
     connection.execute(insert(NOTICES).values(row))
     newest_ids = select(NOTICES.c.id).order_by(NOTICES.c.id.desc()).limit(MOST)
     connection.execute(delete(NOTICES).where(NOTICES.c.id.not_in(newest_ids)))
+
+
+def add_refusal(connection: Connection, subject: str, reason: str, **facts: Any) -> None:
+    """Add the notice of a version that a check refused; `subject` is such as `index chat@2026-11-20.7`."""
+    facts |= {"code": CheckFailed.code, "error": reason, "version": subject.rpartition("@")[2]}
+    add_notice(connection, NoticeKind.VERSION_REFUSED, f"{subject} is not published: {reason}", **facts)
 
 
 class NoticeBox:

@@ -18,13 +18,14 @@ import orjson
 from sqlalchemy import Connection, Row, Select, delete, exists, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
+from refaug.core.artefacts.versions import REFUSE
 from refaug.core.errors import Conflict, NotFound, Overloaded, RefaugError, Usage
 from refaug.service.audit import actor_of, add_row, user_of_machine
 from refaug.service.database.database import Database, time_text
 from refaug.service.database.row_ids import is_row_id, new_row_id
 from refaug.service.database.tables import JOB_EVENTS, JOB_RESOURCES, JOBS
 from refaug.service.history.hourly_figures import JOBS_DONE, JOBS_FAILED, count_in_this_hour
-from refaug.service.history.notices import NoticeKind, add_notice
+from refaug.service.history.notices import NoticeKind, add_notice, add_refusal
 from refaug.service.jobs.audited_jobs import JobActs
 from refaug.service.jobs.outcomes import outcome_of
 
@@ -371,12 +372,15 @@ class JobStore:
             if state in _COUNTED:
                 count_in_this_hour(connection, **{_COUNTED[state]: 1})
             if state is JobState.FAILED:
-                _add_notices(connection, job, outcome or {}, error or {})
+                _add_failure_notice(connection, job, error or {})
 
     def _audit_acts(self, connection: Connection, job: Job) -> None:
         """Write what a job has done into the audit log, with its end, however it ends."""
         for act in self._acts.of_job(job.id) if self._acts is not None else ():
             add_row(connection, job.actor, act.action, act.subject, **act.details, job=job.id)
+            if act.action == REFUSE:
+                facts = {"job": job.id, "job_kind": job.kind, "schedule": job.schedule}
+                add_refusal(connection, act.subject, act.details["reason"], **facts)
 
     def requeue(self, id: str, worker: str, why: str) -> None:
         """Put a job back whose worker stops; it ends where cancelling was requested."""
@@ -413,7 +417,7 @@ class JobStore:
         _add_events(connection, job.id, [_state_event(JobState.FAILED, error=error)])
         self._audit_acts(connection, job)
         count_in_this_hour(connection, **{JOBS_FAILED: 1})
-        _add_notices(connection, job, {}, error)
+        _add_failure_notice(connection, job, error)
 
     def _requeue(self, connection: Connection, job: Job, why: str, *, tries: int) -> None:
         if job.cancel_requested:
@@ -466,13 +470,11 @@ def _job(row: Row[Any]) -> Job:
     return Job(**{**values, "state": JobState(values["state"])})
 
 
-def _add_notices(connection: Connection, job: Job, outcome: Mapping[str, Any], error: Mapping[str, Any]) -> None:
-    """Add the notices of a failed job: of a refused version, and of the schedule."""
-    why = error.get("message", "")
-    facts = {"job": job.id, "job_kind": job.kind, "schedule": job.schedule, "code": error.get("code"), "error": why}
-    if outcome.get("version") and outcome.get("published") is False:
-        add_notice(connection, NoticeKind.VERSION_REFUSED, str(why), **facts, version=outcome["version"])
+def _add_failure_notice(connection: Connection, job: Job, error: Mapping[str, Any]) -> None:
+    """Add the notice of a failed job, where a schedule has begun it."""
     if job.schedule is not None:
+        why = error.get("message", "")
+        facts = {"job": job.id, "job_kind": job.kind, "schedule": job.schedule, "code": error.get("code"), "error": why}
         add_notice(connection, NoticeKind.SCHEDULE_FAILED, f"schedule {job.schedule} failed: {why}", **facts)
 
 

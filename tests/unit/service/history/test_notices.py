@@ -11,14 +11,22 @@ import logging
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from serving import migrated
 
+from refaug.cli.shared.database import telling_refusals
+from refaug.core.artefacts.manifests import MANIFEST
+from refaug.core.artefacts.versions import REFUSE, Change, Versions
 from refaug.core.errors import NotAllowed, Usage
+from refaug.core.home import Settings
+from refaug.service.audit import AuditLog
+from refaug.service.database.database import Database
 from refaug.service.history.notice_sender import NoticeSender, describe_webhook, signature, wait_s, webhook_policy
 from refaug.service.history.notices import MOST, NoticeBox, NoticeKind, add_notice
+from refaug.service.jobs.audited_jobs import JobActs
 from refaug.service.jobs.schedules import ScheduleStore
 from refaug.service.jobs.store import JobState, JobStore
 from refaug.service.process.json_logging import configure_logging
@@ -374,15 +382,43 @@ def told(box: NoticeBox) -> list[tuple[str, str]]:
     return found
 
 
-def test_a_failed_job_of_a_schedule_and_a_refused_version_are_told(database, box):
-    jobs = JobStore(database)
-    job = jobs.enqueue("nightly", {"kind": "nightly"}, ["index/chat"], schedule="night")
+@pytest.mark.parametrize("schedule", [None, "night"])
+def test_a_version_that_a_job_refuses_is_told_once_and_the_schedule_that_failed_so(database, box, tmp_path, schedule):
+    acts = JobActs(Settings(home=tmp_path))
+    jobs = JobStore(database, acts=acts)
+    job = jobs.enqueue("index-build", {"kind": "index-build"}, ["index/chat"], schedule=schedule)
     jobs.claim("w")
-    why = "index chat@2026-11-20.7 was built but not published: recall is 0.8, at least 0.9 is required"
-    outcome = {"version": "2026-11-20.7", "published": False}
-    jobs.finish(job.id, "w", JobState.FAILED, outcome=outcome, error={"code": "check_failed", "message": why})
-    jobs.finish(job.id, "w", JobState.FAILED, outcome=outcome, error={"code": "check_failed", "message": why})
-    assert told(box) == [("version.refused", why), ("schedule.failed", f"schedule night failed: {why}")]
+    why = "recall is 0.800, at least 0.900 is required"
+    subject = "index chat@2026-11-20.7"
+    for _ in range(2):  # a worker that was killed in between has done it before
+        acts.observer(job.id)(Change(action=REFUSE, subject=subject, details={"reason": why}))
+    error = {"code": "check_failed", "message": f"{subject} was built but not published: {why}"}
+    for _ in range(2):
+        jobs.finish(job.id, "w", JobState.FAILED, error=error)
+    failure = ("schedule.failed", f"schedule night failed: {error['message']}")
+    assert told(box) == [("version.refused", f"{subject} is not published: {why}"), *([failure] if schedule else [])]
+
+
+def test_a_version_that_a_command_refuses_is_told_where_the_home_has_a_database(tmp_path):
+    for is_served in (False, True):
+        home = migrated(Settings(home=tmp_path / str(is_served))) if is_served else Settings(home=tmp_path / "bare")
+        versions = Versions(home.home / "indexes", "index", today=lambda: date(2026, 11, 20))
+        staged = tmp_path / f"staged-{is_served}"
+        staged.mkdir()
+        (staged / MANIFEST).write_text('{"files": {}}')
+        with telling_refusals(home), versions.writing("chat", "a test") as writer:
+            writer.refuse(writer.add(staged), "recall is 0.800, at least 0.900 is required")
+        assert (home.home / "refaug.db").exists() == is_served
+    database = Database.open(home)
+    waiting = NoticeBox(database)
+    notice = waiting.take(datetime.now(UTC) + timedelta(seconds=1), 1.0)
+    said = json.loads(notice.body)
+    why = "recall is 0.800, at least 0.900 is required"
+    assert (said["type"], said["text"]) == ("version.refused", f"index chat@2026-11-20.1 is not published: {why}")
+    assert said["data"] == {"code": "check_failed", "error": why, "version": "2026-11-20.1"}
+    [row] = AuditLog(database).entries()
+    database.close()
+    assert (row.action, row.subject, row.details) == ("refuse", "index chat@2026-11-20.1", {"reason": why})
 
 
 def test_a_job_that_ends_well_or_was_asked_for_by_hand_tells_nothing(database, box):
@@ -403,3 +439,34 @@ def test_a_schedule_whose_order_cannot_be_read_is_told(database, box):
         connection.exec_driver_sql("""UPDATE schedules SET "order" = '{"kind": "no such kind"}'""")
     schedules.tick(jobs, then + timedelta(hours=3))
     assert [kind for kind, _ in told(box)] == ["schedule.failed"]
+
+
+def test_a_schedule_whose_job_cannot_begin_is_told_once_until_it_begins_or_is_put_again(database, box):
+    schedules, jobs = ScheduleStore(database), JobStore(database, waiting_jobs=1)
+    then, order = datetime(2026, 11, 20, tzinfo=UTC), {"kind": "gc", "artefact": "index", "name": "chat"}
+
+    def tick(hours: float, minutes: float = 0) -> list[str]:
+        schedules.tick(jobs, then + timedelta(hours=hours, minutes=minutes))
+        return [text for _, text in told(box)]
+
+    other = jobs.enqueue("gc", {**order, "name": "other"}, ["index/other"])
+    schedules.put("night", cron="30 2 * * *", timezone="UTC", order=order, now=then)
+    full = "schedule night failed: not begun: 1 jobs wait, and no more are taken"
+    assert tick(2, 39) == [], "the queue may have room in a moment"
+    assert tick(2, 40) == [full]
+    assert tick(2, 41) == []
+    assert [one.note for one in schedules.firings("night")] == [full.removeprefix("schedule night failed: ")]
+    jobs.cancel(other.id)
+    assert tick(3) == []
+    assert [(one.note, one.job is None) for one in schedules.firings("night")] == [(None, False)]
+    [fired] = schedules.firings("night")
+    assert jobs.get(fired.job or "").state is JobState.QUEUED
+    with database.writing() as connection:
+        connection.exec_driver_sql("UPDATE schedules SET timezone = 'Mars/Olympus'")
+    why = "schedule night failed: not begun: there is no time zone 'Mars/Olympus'"
+    assert tick(27) == [why]
+    assert tick(28) == []
+    schedules.put("night", cron="30 2 * * *", timezone="UTC", order=order, now=then + timedelta(hours=28))
+    with database.writing() as connection:
+        connection.exec_driver_sql("UPDATE schedules SET timezone = 'Mars/Olympus'")
+    assert tick(29) == [why]
