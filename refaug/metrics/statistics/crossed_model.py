@@ -84,10 +84,11 @@ def crossed_fit(
     try:
         return _RestrictedLikelihood(numbers, system, factors, check).fitted()
     except np.linalg.LinAlgError:
-        raise _no_residual() from None
+        raise no_residual() from None
 
 
-def _no_residual() -> BadInput:
+def no_residual() -> BadInput:
+    """Return the refusal of ratings that means and levels explain whole."""
     return BadInput("the ratings leave no residual", remedy="raters who differ in more than their level")
 
 
@@ -140,7 +141,7 @@ class _RestrictedLikelihood:
             raise BadInput("the ratings leave no residual", remedy="more ratings than systems")
         ratios = self._ratios()
         if ratios.max() > _LARGEST_RATIO:
-            raise _no_residual()
+            raise no_residual()
         return self._fit_at(ratios)
 
     def _ratios(self) -> Floats:
@@ -194,7 +195,7 @@ class _RestrictedLikelihood:
         through = scipy.linalg.solve_triangular(factor, (of_first[:, :-1] * scale[:-1]).T, lower=True)  # (width, first)
         squares = float(plain[width, width] - solved[:, width] @ solved[:, width])
         if squares <= self.noise:
-            raise _no_residual()
+            raise no_residual()
         slope_first = of_first[:, width] - through.T @ solved[:, width]
         bare = self.first_counts / diagonal
         held = np.einsum("wf,wf->f", through, through)
