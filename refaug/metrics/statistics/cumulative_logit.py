@@ -25,7 +25,8 @@ from refaug.metrics.statistics.crossed_model import Places, no_residual
 from refaug.metrics.statistics.resampling import Floats
 
 MOST_OPERATIONS: Final = 20_000_000_000  # of `cumulative_logit_cost`: a fit takes about three seconds
-_OF_A_RATING: Final = (300, 5)  # operations in each factorisation, and more for each level of the smaller factor
+_A_FACTORISATION: Final = 5_000_000  # operations, whatever its size
+_OF_A_RATING: Final = (300, 5)  # … in each factorisation, and more for each level of the smaller factor
 _FACTORISATIONS: Final = (60, 12)  # of a usual fit, and more for each parameter: the Hessian's differences
 _MOST_STEPS: Final = 100
 _MOST_HALVINGS: Final = 30
@@ -61,8 +62,8 @@ def cumulative_logit_cost(ratings: int, factors: Sequence[int], levels: int, sys
     """Return what a usual fit costs, in operations, by the numbers of levels of the factors."""
     parameters = levels + systems + len(factors) - 2
     smaller = sum(sorted(factors)[:-1])
-    of_rating = _OF_A_RATING[0] + _OF_A_RATING[1] * smaller
-    return (_FACTORISATIONS[0] + _FACTORISATIONS[1] * parameters) * (smaller**3 + of_rating * ratings)
+    factorisation = _A_FACTORISATION + smaller**3 + (_OF_A_RATING[0] + _OF_A_RATING[1] * smaller) * ratings
+    return (_FACTORISATIONS[0] + _FACTORISATIONS[1] * parameters) * factorisation
 
 
 def is_separated(level: Places, system: Places) -> bool:
@@ -97,7 +98,7 @@ def cumulative_logit_fit(
 
 
 @dataclass(frozen=True)
-class _Rows:
+class _RatingChances:
     """The chances of each rating at its linear predictor, from which all derivatives follow."""
 
     log_likelihood: float
@@ -128,7 +129,7 @@ class _Rows:
 
 
 @dataclass(frozen=True)
-class _Block:
+class _FactoredHessian:
     """The factored Hessian by the intercepts: a diagonal, and the Schur complement of the smaller factor."""
 
     diagonal: Floats  # (larger,)
@@ -155,7 +156,7 @@ class _Height:
     """The approximated log likelihood at some parameters, its gradient by them, and the most likely intercepts."""
 
     parameters: Floats
-    value: float
+    log_likelihood: float
     gradient: Floats
     modes: Floats
 
@@ -195,15 +196,15 @@ class _LaplaceLikelihood:
         return self._fit_at(peak, hessian)
 
     def _fit_at(self, peak: _Height, hessian: Floats) -> CumulativeLogitFit:
-        kept = [*range(self.cuts), *range(self.cuts + 1, self.fixed + 1)]  # all but the first system
+        compared = [*range(self.cuts), *range(self.cuts + 1, self.fixed + 1)]  # all but the first system
         covariance = np.zeros((self.fixed + 1, self.fixed + 1))
-        covariance[np.ix_(kept, kept)] = np.linalg.inv(-hessian)[: self.fixed, : self.fixed]
+        covariance[np.ix_(compared, compared)] = np.linalg.inv(-hessian)[: self.fixed, : self.fixed]
         return CumulativeLogitFit(
             thresholds=peak.parameters[: self.cuts],
             effects=np.concatenate([[0.0], peak.parameters[self.cuts : self.fixed]]),
             covariance=covariance,
             variances=(peak.parameters[self.fixed :] ** 2)[np.argsort(self.order)],
-            log_likelihood=peak.value,
+            log_likelihood=peak.log_likelihood,
         )
 
     def _start(self) -> _Height:
@@ -244,7 +245,9 @@ class _LaplaceLikelihood:
             if (np.diff(parameters[: self.cuts]) <= 0).any():
                 continue
             reached = self._height(parameters, height.modes)
-            if reached.value >= height.value + _ENOUGH * rise / 2**halving - _ROUNDING * abs(height.value):
+            if reached.log_likelihood >= height.log_likelihood + _ENOUGH * rise / 2**halving - _ROUNDING * abs(
+                height.log_likelihood
+            ):
                 return reached
         return None
 
@@ -258,14 +261,14 @@ class _LaplaceLikelihood:
             hessian[place] = (up - down) / (_DIFFERENCE if is_rough else 2 * _DIFFERENCE)
         return (hessian + hessian.T) / 2
 
-    def _rows(self, predictors: Floats, thresholds: Floats) -> _Rows:
+    def _rows(self, predictors: Floats, thresholds: Floats) -> _RatingChances:
         around = np.concatenate([[-np.inf], thresholds, [np.inf]])
         under: Floats = scipy.special.expit(around[self.level + 1] - predictors)
         over: Floats = scipy.special.expit(predictors - around[self.level])
         between = np.log(-np.expm1(-np.diff(thresholds)))  # p = under × over × (1 − e^−gap)
         with np.errstate(divide="ignore"):  # of a step too far
-            value = np.log(under).sum() + np.log(over).sum() + self.counts[1:-1] @ between
-        return _Rows(log_likelihood=float(value), under=under, over=over)
+            likelihood = np.log(under).sum() + np.log(over).sum() + self.counts[1:-1] @ between
+        return _RatingChances(log_likelihood=float(likelihood), under=under, over=over)
 
     def _split(self, intercepts: Floats) -> list[Floats]:
         return np.split(intercepts, [self.sizes[0]])[: len(self.sizes)]
@@ -280,50 +283,50 @@ class _LaplaceLikelihood:
         scaled = zip(scales, self.factors, self.sizes, strict=True)
         return np.concatenate([scale * np.bincount(factor, rows, size) for scale, factor, size in scaled])
 
-    def _block(self, weights: Floats, scales: Floats) -> _Block:
+    def _block(self, weights: Floats, scales: Floats) -> _FactoredHessian:
         self.check()
         diagonals = self._split(1 + self._gathered(weights, scales**2))
         if not self.smaller:
-            return _Block(diagonal=diagonals[0], cross=None, factor=np.zeros((0, 0)))
+            return _FactoredHessian(diagonal=diagonals[0], cross=None, factor=np.zeros((0, 0)))
         cross = scales[0] * scales[1] * np.bincount(self.cell, weights)
         rest = (
             np.diag(diagonals[1]) - (self._table(cross / diagonals[0][self.cells[0]]).T @ self._table(cross)).toarray()
         )
-        return _Block(diagonal=diagonals[0], cross=self._table(cross), factor=np.linalg.cholesky(rest))
+        return _FactoredHessian(diagonal=diagonals[0], cross=self._table(cross), factor=np.linalg.cholesky(rest))
 
     def _table(self, cells: Floats) -> Any:
         """Return the sparse cross table of the two factors."""
         return scipy.sparse.csr_array((cells, self.cells[1], self.cell_starts), shape=(self.sizes[0], self.smaller))
 
-    def _at_modes(self, parameters: Floats, modes: Floats) -> tuple[Floats, _Rows, _Block]:
+    def _at_modes(self, parameters: Floats, modes: Floats) -> tuple[Floats, _RatingChances, _FactoredHessian]:
         """Return the most likely intercepts, by Newton's method from those given, and what the ratings say there."""
         thresholds, scales = parameters[: self.cuts], parameters[self.fixed :]
         effects = np.concatenate([[0.0], parameters[self.cuts : self.fixed]])[self.system]
 
-        def rows_at(intercepts: Floats) -> tuple[_Rows, float]:
+        def rows_at(intercepts: Floats) -> tuple[_RatingChances, float]:
             rows = self._rows(effects + self._spread(intercepts, scales), thresholds)
             return rows, rows.log_likelihood - float(intercepts @ intercepts) / 2
 
-        rows, value = rows_at(modes)
+        rows, height = rows_at(modes)
         for _ in range(_MOST_STEPS):
             step = self._block(rows.weights, scales).solved(self._gathered(rows.slopes, scales) - modes)
             rows, reached = rows_at(modes + step)
             for _ in range(_MOST_HALVINGS):
-                if reached >= value - _ROUNDING * abs(value):
+                if reached >= height - _ROUNDING * abs(height):
                     break
                 step = step / 2
                 rows, reached = rows_at(modes + step)
-            modes, value = modes + step, reached
+            modes, height = modes + step, reached
             if np.abs(step).max() < _AT_MODE:
                 break
         return modes, rows, self._block(rows.weights, scales)
 
     def _height(self, parameters: Floats, modes: Floats) -> _Height:
         modes, rows, block = self._at_modes(parameters, modes)
-        value = rows.log_likelihood - float(modes @ modes) / 2 - block.half_log_determinant
-        return _Height(parameters, value, self._gradient(parameters, modes, rows, block), modes)
+        approximated = rows.log_likelihood - float(modes @ modes) / 2 - block.half_log_determinant
+        return _Height(parameters, approximated, self._gradient(parameters, modes, rows, block), modes)
 
-    def _gradient(self, parameters: Floats, modes: Floats, rows: _Rows, block: _Block) -> Floats:
+    def _gradient(self, parameters: Floats, modes: Floats, rows: _RatingChances, block: _FactoredHessian) -> Floats:
         """Return the gradient: through the modes, by the adjoint of their equation, and through the determinant."""
         scales = parameters[self.fixed :]
         (above, below), (above_curve, below_curve) = rows.densities, rows.curves
@@ -351,7 +354,7 @@ class _LaplaceLikelihood:
             ]
         )
 
-    def _leverages(self, block: _Block) -> Floats:
+    def _leverages(self, block: _FactoredHessian) -> Floats:
         """Return the inverse Hessian at the intercepts of each rating (factors, factors, ratings)."""
         first = self.factors[0]
         if not self.smaller:

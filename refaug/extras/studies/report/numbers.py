@@ -36,6 +36,7 @@ from refaug.extras.studies.figures.disagreements import (
 )
 from refaug.extras.studies.figures.means import BotMeans, mean_rows, rating_means, standardised
 from refaug.extras.studies.figures.mixed_model import mixed_model, model_cost
+from refaug.extras.studies.figures.ordinal_model import ordinal_cost, ordinal_model
 from refaug.extras.studies.questions import (
     ATTENTION,
     AskedQuestion,
@@ -192,7 +193,8 @@ def report_cost(tasks: Iterable[StudyTask], protocol: Mapping[str, Any], draws: 
     counted = main_tasks(tasks)
     questions = len(protocol_questions(protocol, counted)) + 1  # and the mean of all
     openings = tuple(protocol.get("openings") or ())
-    of_question = len(counted) * (_OF_ANSWER + _OF_DRAW * draws) + model_cost(counted, openings)
+    of_models = model_cost(counted, openings) + ordinal_cost(counted, openings)
+    of_question = len(counted) * (_OF_ANSWER + _OF_DRAW * draws) + of_models
     return _ANALYSES * (questions * of_question + agreement_cost(counted, protocol))
 
 
@@ -398,6 +400,7 @@ def _ratings_json(
             "means": _means_json(of_z) if of_z is not None else [],
         }
     people = {figure.bot: figure.participants for figure in figures.means}
+    ordinal = ordinal_model(rows, level=settings.level, openings=openings, check=check)
     return {
         "means": _means_json(figures),
         "differences": [
@@ -405,6 +408,7 @@ def _ratings_json(
             for gap in figures.differences
         ],
         "model": asdict(mixed_model(rows, level=settings.level, openings=openings, check=check)),
+        "ordinal": None if ordinal is None else asdict(ordinal),
         "z": z,
         "factors": [asdict(test) for test in factor_tests(rows, factors, draws=settings.draws, seed=settings.seed)],
     }

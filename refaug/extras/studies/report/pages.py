@@ -281,6 +281,8 @@ def _rating_tables(question: str, ratings: Json) -> Iterator[Table]:
         )
     if model := ratings.get("model"):  # reports that were made before have none
         yield _model_table(question, model)
+        if model["why"] is None and (ordinal := ratings.get("ordinal")):
+            yield _ordinal_table(question, ordinal)
     for least, z in ratings["z"].items():
         if z["means"]:
             yield Table(
@@ -313,9 +315,8 @@ def _model_table(question: str, model: Json) -> Table:
     """Return the table of a mixed model: means, differences, and whose levels the ratings vary by."""
     means = [(row["bot"], row["mean"], row) for row in model["means"]]
     gaps = [(f"{row['first']} − {row['second']}", row["difference"], row) for row in model["differences"]]
-    shares = "; ".join(f"{row['of']} {row['variance']:.3f} ({row['share']:.0%})" for row in model["variances"])
     notes = [
-        f"Variances: {shares}.",
+        _variances_text(model),
         "Random intercepts by restricted maximum likelihood; Wald intervals and tests by t with Satterthwaite's "
         "degrees of freedom. The numbers of the scale count as equally spaced.",
     ]
@@ -336,6 +337,37 @@ def _model_table(question: str, model: Json) -> Table:
         ],
         notes=notes if model["why"] is None else [f"No model: {model['why']}."],
     )
+
+
+def _ordinal_table(question: str, model: Json) -> Table:
+    """Return the table of an ordinal model: each bot against the mean of all, and pairs."""
+    notes = [
+        _variances_text(model),
+        "Cumulative logit with random intercepts by Laplace's approximation; Wald intervals and tests. Levels are "
+        "ordered, not equally spaced. Better: how often a participant prefers the first bot on the same item.",
+    ]
+    return Table(
+        title=f"{question_title(question)}: ordinal model",
+        columns=("bots", "log odds", "SE", "interval", "p", "p (Holm)", "first better"),
+        rows=[
+            (
+                f"{row['first']} − {row['second'] or 'mean of all'}",
+                number_text(row["log_odds"]),
+                number_text(row["se"]),
+                range_text(row["low"], row["high"]),
+                p_text(row["p"]),
+                p_text(row["p_holm"]),
+                f"{row['better']:.0%}",
+            )
+            for row in [*model["bots"], *model["differences"]]
+        ],
+        notes=notes if model["why"] is None else [f"No model: {model['why']}."],
+    )
+
+
+def _variances_text(model: Json) -> str:
+    shares = "; ".join(f"{row['of']} {row['variance']:.3f} ({row['share']:.0%})" for row in model["variances"])
+    return f"Variances: {shares}."
 
 
 def _mean_row(figure: Json) -> tuple[str, ...]:

@@ -32,7 +32,7 @@ def report() -> dict[str, Any]:
         study_task(
             f"P-{person}",
             (bot,),
-            {"quality": 2 + (bot == "zebra") + person % 3 + (item == 2) + (person * item) % 2, "fluency": 4},
+            {"quality": 2 + (bot == "zebra") + person % 3 + (item + len(bot) * person) % 4 // 3, "fluency": 4},
             item={"id": f"item-{item}", "unit": f"item-{item}/{bot}"},
         )
         for person in range(9)
@@ -70,6 +70,10 @@ def test_the_report_has_the_model_and_says_why_there_is_none(browsed: Browsed) -
     shown = tables[0][1]
     assert shown[:4] == ["zebra − quokka", "quality", f"{difference['difference']:.2f}", f"{difference['se']:.2f}"]
     assert shown[4] == f"{difference['low']:.2f} to {difference['high']:.2f}"
-    assert tables[1][1] == ["quality", "72", people, items_share, rest]
+    (odds,) = whole["analyses"]["kept"]["ratings"]["quality"]["ordinal"]["differences"]
+    assert tables[1][1][:3] == ["zebra − quokka", "quality", f"{odds['log_odds']:.2f}"]
+    assert tables[1][1][3] == f"{odds['low']:.2f} to {odds['high']:.2f}"
+    assert tables[1][1][5] == f"{odds['better']:.0%}".replace("%", " %")
+    assert tables[2][1] == ["quality", "72", people, items_share, rest]
     assert "fluency: no model" in page.text("#model")
     looks_right(page)

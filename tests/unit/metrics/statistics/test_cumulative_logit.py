@@ -175,5 +175,5 @@ def test_each_factorisation_asks_whether_to_go_on():
 
 
 def test_the_cost_counts_parameters_ratings_and_the_smaller_factor():
-    assert cumulative_logit_cost(100, [20], 5, 3) == (60 + 12 * 7) * 300 * 100
-    assert cumulative_logit_cost(100, [20, 10], 5, 3) == (60 + 12 * 8) * (10**3 + 350 * 100)
+    assert cumulative_logit_cost(100, [20], 5, 3) == (60 + 12 * 7) * (5_000_000 + 300 * 100)
+    assert cumulative_logit_cost(100, [20, 10], 5, 3) == (60 + 12 * 8) * (5_000_000 + 10**3 + 350 * 100)
