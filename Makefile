@@ -250,6 +250,7 @@ $(VENV)-numba/.installed: $(VENV)/.installed
 
 faults: $(VENV)/.installed $(VENV)-cluster/.installed $(VENV)-uvicorn/.installed $(VENV)-numba/.installed dist
 	$(BIN)/python -m pytest -m faults -n 2 --dist load
+	REFAUG_EACH_CASE=1 $(BIN)/python -m pytest -m slow tests/integration/test_http_fuzz.py
 	$(VENV)-uvicorn/bin/python -m pytest -p no:schemathesis -m "slow or not slow" tests/integration/attacks tests/unit/service/web/guard
 	$(VENV)-numba/bin/python -m pytest -p no:schemathesis -m "slow or not slow" tests/unit/core/test_kernel_cache.py
 	$(VENV)-cluster/bin/python -m pytest -p no:schemathesis -m "cluster and faults" tests/extras/cluster/integration
