@@ -116,11 +116,9 @@ class Metric(ABC):
 
     @property
     def looks_at_set(self) -> bool:
-        """Whether a score depends on what it is scored together with: on an idf, or on a model that rates in batches.
-
-        Such a metric gets all items at once; a row of any other is the same to the last bit in any batch.
-        """
-        return self.computes_in_batches
+        """Whether a score depends on what it is scored together with, as on an idf; it then gets all items at once."""
+        own = type(self)
+        return own.for_set is not Metric.for_set or own.for_replies is not Metric.for_replies
 
     @property
     def computes_in_batches(self) -> bool:

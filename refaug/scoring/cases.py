@@ -308,7 +308,7 @@ def scored_alone(steps: ScoringSteps[_Made], progress: Progress | None = None) -
 
 
 def score_together(parts: Sequence[RowsToScore], progress: Progress | None = None) -> list[Scored]:
-    """Score several parts by one metric that does not look at the set: the bits are the same as of each part alone."""
+    """Score several parts by one metric whose bits are the same as of each part alone."""
     metrics, replies, references = zip(*parts, strict=True)
     every_reply, every_reference = list(chain.from_iterable(replies)), list(chain.from_iterable(references))
     statistics, problems = score_replies(metrics[0], every_reply, every_reference, progress)
@@ -402,10 +402,10 @@ def _distinct(references: Sequence[References | Problem]) -> tuple[list[Referenc
 def _pieces(metric: Metric, lengths: Floats, replies: Sequence[str], items: Indexes) -> Iterator[tuple[Indexes, slice]]:
     """Yield pieces of limited cost for the metric: the places of replies, and the references that they are scored by.
 
-    Replies to the same references stay together. A metric that looks at all of them gets one piece.
+    Replies to the same references stay together. One piece has all of them where scores depend on what is beside them.
     """
     count = lengths.shape[1]
-    is_whole = count <= 1 or metric.looks_at_set
+    is_whole = count <= 1 or metric.looks_at_set or metric.computes_in_batches
     if not is_whole:
         units = metric.cost(metric.reply_lengths(replies), lengths[:, items])
         piece_of = piece_numbers(metric.reading_cost(lengths) + np.bincount(items, units, minlength=count))

@@ -231,6 +231,11 @@ class BertScore(EncoderMetric):
         """No reference has tokens, or none with weight."""
         return NO_REFERENCE_WEIGHT if self._uses_idf else NO_REFERENCE
 
+    @property
+    def looks_at_set(self) -> bool:
+        """With idf."""
+        return self._uses_idf
+
     def for_set(self, references: Sequence[References]) -> BertScore:
         """Return the metric with the idf of this set, where idf is requested."""
         if not self._uses_idf:

@@ -147,6 +147,11 @@ class Ruber(MeanMetric):
         copied._update_settings()  # noqa: SLF001
         return copied
 
+    @property
+    def looks_at_set(self) -> bool:
+        """With ranges over the replies that are scored, or where a part does."""
+        return self.norm == "test" or self.referenced.looks_at_set
+
     def for_set(self, references: Sequence[References]) -> Ruber:
         """Return the metric with its parts for this set."""
         copied = copy(self)

@@ -94,11 +94,6 @@ class Cider(MeanMetric):
         self.info = info
         self.settings = {**chosen, **self._words.settings}
 
-    @property
-    def looks_at_set(self) -> bool:
-        """Its idf is that of the set."""
-        return True
-
     def for_set(self, references: Sequence[References]) -> Cider:
         """Return the metric with the idf of this set."""
         texts = self._texts(references)

@@ -60,6 +60,11 @@ class ComponentMetric(MeanMetric):
         copied.components = tuple(components)
         return copied
 
+    @property
+    def looks_at_set(self) -> bool:
+        """Where a component does."""
+        return any(component.looks_at_set for component in self.components)
+
     def for_set(self, references: Sequence[References]) -> Self:
         """Return the metric with every component for the set."""
         bound = [

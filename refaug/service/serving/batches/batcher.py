@@ -341,7 +341,8 @@ class BatchRunner:
             waiting = [(entry, rows) for entry in entries if (rows := entry.advance()) is not None]
             while waiting:
                 metric, *_ = waiting[0][1]
-                together = waiting[:1] if metric.looks_at_set else [one for one in waiting if one[1][0] is metric]
+                is_alone = metric.looks_at_set or metric.computes_in_batches
+                together = waiting[:1] if is_alone else [one for one in waiting if one[1][0] is metric]
                 waiting = [one for one in waiting if one not in together] + self._score(together)
         if scored:
             notify(self._observe, "score", time.perf_counter() - begun, scored)

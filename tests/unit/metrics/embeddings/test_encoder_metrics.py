@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 from math import log
 from pathlib import Path
 
@@ -16,6 +17,10 @@ from refaug.metrics.base import NO_GOLD, NO_REFERENCE, Floats, Level, References
 from refaug.metrics.embeddings.encoder_metrics import NO_REFERENCE_WEIGHT, NO_TOKENS, NO_WEIGHT, BertScore
 from refaug.metrics.signature import Signature
 from refaug.metrics.specification import build
+from refaug.scoring.evaluate import evaluate
+from refaug.scoring.items import item_of
+from refaug.scoring.spooled_items import item_collection
+from refaug.scoring.spooled_items.item_collection import ItemCollection
 
 TINY = TinyEncoder.seeded()
 REPLIES = ["i like tea", "you really like the big dog", "the cat", "a dog !"]
@@ -92,6 +97,22 @@ def test_the_text_itself_has_1(folder: Path) -> None:
     for name in ("bertscore", "sentence-cosine", "upsilon-bertscore", "upsilon-sentence-cosine"):
         found = all_scores(f"{name}:vectors={folder}", REPLIES, [[reply] for reply in REPLIES])
         np.testing.assert_allclose(np.diag(found), 1, atol=1e-5)
+
+
+@pytest.mark.parametrize(("own", "looks_at_set"), [("bertscore:idf=yes,", True), ("bertscore:", False)])
+def test_without_idf_items_are_read_in_blocks_and_have_the_same_scores(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: str, looks_at_set: bool
+) -> None:
+    metric = build(f"{own}vectors={folder}")
+    assert metric.looks_at_set is looks_at_set
+    rows = [
+        item_of({"id": f"{number}", "references": one, "replies": {"model": reply}}, fallback_id="")
+        for number, (one, reply) in enumerate(product(ITEMS, REPLIES))
+    ]
+    whole = evaluate(rows, [metric]).scores[0].systems["model"].values
+    monkeypatch.setattr(item_collection, "BLOCK", 5)
+    in_blocks = evaluate(ItemCollection(iter(rows), tmp_path, most_in_memory=1), [metric])
+    np.testing.assert_allclose(in_blocks.scores[0].systems["model"].values, whole, rtol=0, atol=1e-6)
 
 
 # What has no score
