@@ -1,10 +1,10 @@
 """What the statistics of studies are worth: coverage of intervals, power, whom exclusions catch, a published study.
 
-    python bench/bench_study_statistics.py [--data FOLDER] [--part all|figures|model|routing]
+    python bench/bench_study_statistics.py [--data FOLDER] [--part all|figures|model|ordinal|routing]
 
 Everything is simulated from seeds but what needs --data FOLDER, whose dialogues/ji2022_run1.jsonl.gz has the rated
 conversations of Ji et al. (2022): the rule of the degraded bot is compared with what the authors left out, and active
-routing with balanced pairs on votes that their ratings amount to. The mixed model and active routing have a part and a
+routing with balanced pairs on votes that their ratings amount to. Each mixed model and active routing have a part and a
 file of results of their own.
 """
 
@@ -12,14 +12,21 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from common import write_result
-from interval_coverage import RATER_DESIGNS, interval_coverage, model_coverage
+from interval_coverage import (
+    ORDINAL_DESIGNS,
+    RATER_DESIGNS,
+    RaterDesign,
+    interval_coverage,
+    model_coverage,
+    ordinal_coverage,
+)
 from vote_routing import EXPLORED, rated_pairs, routed_coverage, votes_saved
 
 from refaug.extras.studies.exclusions import exclusions
@@ -94,14 +101,17 @@ def published_study(folder: Path) -> dict[str, Any]:
     return shares
 
 
-def mixed_models(studies: int) -> dict[str, Any]:
-    """Return how often the mixed model's intervals hold the truth, and its variances, in several designs."""
-    designs = dict[str, Any]()
-    for name, design in RATER_DESIGNS.items():
-        planted = {"raters": design.of_raters, "items": design.of_items if design.items else 0.0, "residual": 1.0}
-        designs[name] = {**model_coverage(design, studies=studies), "planted": planted}
-        print(name, designs[name], flush=True)
-    return {"studies": studies, "level": 0.95, "designs": designs}
+def mixed_models(
+    designs: Mapping[str, RaterDesign], coverage: Callable[..., dict[str, float]], studies: int
+) -> dict[str, Any]:
+    """Return how often a mixed model's intervals hold the truth, and its variances, in several designs."""
+    figures = dict[str, Any]()
+    for name, design in designs.items():
+        planted = {"raters": design.of_raters, "items": design.of_items if design.items else 0.0}
+        residual = {} if design.thresholds else {"residual": design.residual}
+        figures[name] = {**coverage(design, studies=studies), "planted": {**planted, **residual}}
+        print(name, figures[name], flush=True)
+    return {"studies": studies, "level": 0.95, "designs": figures}
 
 
 def routing(studies: int, folder: Path | None) -> dict[str, Any]:
@@ -125,11 +135,12 @@ def main() -> None:
     parser.add_argument("--rehearsals", type=int, default=100, help="simulated studies with careless people")
     parser.add_argument("--models", type=int, default=1_000, help="simulated studies of each mixed model")
     parser.add_argument("--routed", type=int, default=2_000, help="simulated studies of each routing")
-    parser.add_argument("--part", choices=("all", "figures", "model", "routing"), default="all")
+    parser.add_argument("--part", choices=("all", "figures", "model", "ordinal", "routing"), default="all")
     arguments = parser.parse_args()
     parts = {
         "study_statistics": ("figures", partial(figures, arguments)),
-        "study_model": ("model", partial(mixed_models, arguments.models)),
+        "study_model": ("model", partial(mixed_models, RATER_DESIGNS, model_coverage, arguments.models)),
+        "study_ordinal": ("ordinal", partial(mixed_models, ORDINAL_DESIGNS, ordinal_coverage, arguments.models)),
         "study_routing": ("routing", partial(routing, arguments.routed, arguments.data)),
     }
     for name, (part, measure) in parts.items():

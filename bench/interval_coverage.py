@@ -10,9 +10,10 @@ from typing import Any, Final
 import numpy as np
 import scipy
 
-from refaug.core.errors import Usage
+from refaug.core.errors import BadInput, Usage
 from refaug.extras.studies.figures.means import bot_means
 from refaug.metrics.statistics.crossed_model import CrossedFit, crossed_fit
+from refaug.metrics.statistics.cumulative_logit import cumulative_logit_fit
 from refaug.metrics.statistics.resampling import Floats
 
 
@@ -83,20 +84,26 @@ class RaterDesign:
     of_items: float = 0.3
     residual: float = 1.0
     is_rounded: bool = False  # to a scale from 1 to 7
+    thresholds: tuple[float, ...] = ()  # between levels, of log odds: the residual is logistic
 
     def drawn(self, random: np.random.Generator) -> tuple[Floats, list[np.ndarray[Any, Any]]]:
         """Return ratings, and the places of their bots, raters and items; bots and items are drawn for each."""
         count = self.raters * self.ratings
         rater = np.repeat(np.arange(self.raters), self.ratings)
         bot = np.argsort(random.random((self.raters, self.ratings)), axis=1).ravel() % self.bots
-        ratings = 4 + self.step * bot + sqrt(self.of_raters) * random.standard_normal(self.raters)[rater]
-        ratings += sqrt(self.residual) * random.standard_normal(count)
+        ratings = self.step * bot + sqrt(self.of_raters) * random.standard_normal(self.raters)[rater]
+        ratings += random.logistic(size=count) if self.thresholds else 4 + self._residuals(random, count)
         places = [bot, rater]
         if self.items:
             item = random.integers(0, self.items, count)
             ratings += sqrt(self.of_items) * random.standard_normal(self.items)[item]
             places.append(np.unique(item, return_inverse=True)[1])
+        if self.thresholds:
+            return np.searchsorted(self.thresholds, ratings).astype(np.float64), places
         return np.clip(np.round(ratings), 1, 7) if self.is_rounded else ratings, places
+
+    def _residuals(self, random: np.random.Generator, count: int) -> Floats:
+        return sqrt(self.residual) * random.standard_normal(count)
 
 
 RATER_DESIGNS: Final[Mapping[str, RaterDesign]] = {
@@ -130,3 +137,37 @@ def model_coverage(design: RaterDesign, *, studies: int, level: float = 0.95, se
 def _half_width(fit: CrossedFit, contrast: Floats, level: float) -> float:
     t = scipy.stats.t.isf((1 - level) / 2, fit.degrees_of_freedom(contrast))
     return float(t) * fit.standard_error(contrast)
+
+
+_SKEWED: Final = (-3.0, -2.0, -1.2, -0.4, 0.6, 1.8)  # seven levels, the upper ones rated most
+ORDINAL_DESIGNS: Final[Mapping[str, RaterDesign]] = {
+    "60 raters, 20 items": RaterDesign(raters=60, ratings=6, items=20, thresholds=_SKEWED),
+    "8 raters, 30 items": RaterDesign(raters=8, ratings=15, items=30, thresholds=_SKEWED),
+    "24 raters, chats": RaterDesign(raters=24, ratings=4, items=0, thresholds=_SKEWED),
+    "24 raters, three levels": RaterDesign(raters=24, ratings=6, items=15, of_items=0.0, thresholds=(-0.5, 1.5)),
+}
+
+
+def ordinal_coverage(design: RaterDesign, *, studies: int, level: float = 0.95, seed: int = 1) -> dict[str, float]:
+    """Simulate studies, and say how often the ordinal model's intervals hold the log odds, and what variances it finds.
+
+    Studies without a fit are counted apart.
+    """
+    contrast, first = np.zeros(design.bots), np.ones(design.bots) / -design.bots
+    contrast[0], contrast[-1], first[0] = -1.0, 1.0, 1.0 - 1 / design.bots
+    truths = design.step * np.arange(design.bots)
+    z = float(scipy.stats.norm.isf((1 - level) / 2))
+    held, variances, fitted = {"first": 0, "difference": 0}, np.zeros(2, np.float64), 0
+    for number in range(studies):
+        ratings, (bot, *factors) = design.drawn(np.random.default_rng([seed, number]))
+        try:
+            fit = cumulative_logit_fit(np.unique(ratings, return_inverse=True)[1], bot, factors)
+        except BadInput:
+            continue
+        fitted += 1
+        for name, weights in (("first", first), ("difference", contrast)):
+            held[name] += bool(abs((fit.effects - truths) @ weights) <= z * fit.standard_error(weights))
+        variances += [fit.variances[0], fit.variances[1] if design.items else 0.0]
+    shares = {f"{name}_percent": round(100 * count / fitted, 2) for name, count in held.items()}
+    found = dict(zip(("raters", "items"), (variances / fitted).round(4).tolist(), strict=True))
+    return {**shares, **found, "without_a_fit": studies - fitted}
