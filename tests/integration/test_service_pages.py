@@ -27,7 +27,7 @@ from serving import small_home
 
 from refaug.core.home import Settings
 from refaug.service.audit import AuditLog
-from refaug.service.database.database import Database
+from refaug.service.database.database import Database, time_text
 from refaug.service.database.row_ids import RowHolders
 from refaug.service.history.hourly_figures import FAILURES, REQUESTS, HourlyFigures, hour_of, latency_name
 from refaug.service.jobs.store import JobState, JobStore
@@ -196,6 +196,9 @@ def test_a_failure_is_the_last_one_until_the_same_job_goes_well(home: Settings, 
         assert browsed.server.ended(job)["state"] == "done"
         return job
 
+    def later() -> str:
+        return time_text(datetime.now(UTC))
+
     database = Database.open(home)
     store = JobStore(database)
     failed = ended("rater", "base")
@@ -205,8 +208,72 @@ def test_a_failure_is_the_last_one_until_the_same_job_goes_well(home: Settings, 
     assert "it broke" in shown()
     ended("vectors", "glove")
     assert "it broke" in shown(), "another job says nothing of this one"
+    for _ in range(6):  # others that failed later, and then went well, do not hide it
+        failed_later = ended("vectors", "glove")
+        with database.writing() as connection:
+            words = json.dumps({"code": "x", "message": "no room", "remedy": "", "exit_code": 1})
+            connection.exec_driver_sql(
+                "UPDATE jobs SET state = 'failed', error = ? WHERE id = ?", (words, failed_later)
+            )
+    assert "no room" in shown()
+    ended("vectors", "glove")
+    assert "it broke" in shown()
     ended("rater", "base")
     assert "it broke" not in shown()
+    with database.writing() as connection:  # a schedule's job is mended by the same order, whoever gives it
+        connection.exec_driver_sql("UPDATE jobs SET schedule = 'gone', finished = ? WHERE id = ?", (later(), failed))
+    assert "it broke" in shown()
+    ended("rater", "base")
+    assert "it broke" not in shown()
+    database.close()
+
+
+def test_jobs_are_looked_at_again_without_losing_the_place_and_only_while_the_page_is_seen(
+    home: Settings, browsed: Browsed, page: Any
+) -> None:
+    database = Database.open(home)
+    store = JobStore(database)
+    done = store.enqueue("gc", {"kind": "gc", "artefact": "index", "name": "chat"}, ["index/chat"]).id
+    assert browsed.server.ended(done)["state"] == "done"
+    asked = "performance.getEntriesByType('resource').filter(({ name }) => name.includes('/v1/jobs?limit=')).length"
+    # Timers are kept, and run when the test says so.
+    page.run("window.later = []; window.setTimeout = (act) => later.push(act); 1")
+    again = "document.querySelector('#job-state').dispatchEvent(new Event('change'))"
+    page.run(f"{again}; 1")
+    page.until(f"later.length === 1 && document.querySelector('#jobs a[href=\"#job={done}\"]')")
+    page.run(f"document.querySelector('#jobs a[href=\"#job={done}\"]').focus(); 1")
+    page.run("document.activeElement.closest('tr').isMine = true; 1")
+    newer = store.enqueue("gc", {"kind": "gc", "artefact": "rater", "name": "base"}, ["rater/base"]).id
+    assert browsed.server.ended(newer)["state"] == "done"
+    page.run("later.pop()(); 1")
+    page.until(f"later.length === 1 && document.querySelector('#jobs tbody tr a').hash === '#job={newer}'")
+    assert page.run("document.activeElement.hash") == f"#job={done}"
+    assert page.run("document.activeElement.closest('tr').isMine && document.querySelectorAll('#jobs tr')[2].isMine")
+
+    page.run("window.seen = 'hidden'; Object.defineProperty(document, 'visibilityState', { get: () => seen }); 1")
+    before = page.run(asked)
+    page.run("later.pop()(); 1")
+    assert page.run(f"later.length === 0 && {asked} === {before}"), "a hidden page asks for nothing"
+    page.run("seen = 'visible'; document.dispatchEvent(new Event('visibilitychange')); 1")
+    page.until(f"later.length === 1 && {asked} === {before + 1}")
+
+    words = json.dumps({"code": "internal", "title": "t", "detail": "the disk is slow", "status": 500})
+    page.run(f"window.real = fetch; window.fetch = async () => new Response({json.dumps(words)}, {{ status: 500 }}); 1")
+    for _ in range(3):
+        page.run("later.pop()(); 1")
+        page.until(
+            "later.length === 1 && document.querySelector('#jobs-trouble').innerText.includes('the disk is slow')"
+        )
+    assert page.run("document.querySelectorAll('#jobs tbody tr').length > 1"), "what is known stays"
+    page.run("window.fetch = real; later.pop()(); 1")
+    page.until("later.length === 1 && document.querySelector('#jobs-trouble').innerText === ''")
+    page.run(
+        "window.fetch = (path, { signal }) => new Promise((_, stop) => {"
+        "  signal.onabort = () => { window.stopped = 1; stop(signal.reason); };"
+        "}); later.pop()(); 1"
+    )
+    page.run("window.dispatchEvent(new Event('pagehide')); 1")
+    page.until("window.stopped === 1 && later.length === 0")
     database.close()
 
 

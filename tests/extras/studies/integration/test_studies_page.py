@@ -12,7 +12,7 @@ from browser import Page
 from page_tests import Browsed, accessibility_faults, asking_for_keys, browsing, looks_right, press
 from studied import BOTS, add_bots, agree, opened_study, press_button, press_key, say, study_home
 from study_tasks import protocol, study_task
-from studying import Person
+from studying import Person, new_study
 
 from refaug.core.home import Settings
 from refaug.extras.studies.report.numbers import study_report
@@ -408,6 +408,32 @@ def test_a_key_without_the_scope_is_told_so(browsed: Browsed, tmp_path: Path) ->
         keyed.page.run(f"sessionStorage.setItem('refaug.key', {json.dumps(str(of_studies))})")
         keyed.page.tell("Page.reload")
         keyed.page.until("document.querySelector('#bot-quokka')")  # this scope is enough to choose bots
+
+
+def test_a_set_with_peoples_weights_is_offered_to_keys_that_can_freeze_one(browsed: Browsed, tmp_path: Path) -> None:
+    home = study_home(tmp_path)
+    database = Database.open(Settings(home=home))
+    keys = KeyStore(database)
+    looking, freezing, admin = (
+        str(keys.create(name, [Scope(scope) for scope in scopes])[0])
+        for name, scopes in (
+            ("looker", ["study-read"]),
+            ("freezer", ["study-read", "read", "write"]),
+            ("boss", ["admin"]),
+        )
+    )
+    database.close()
+    items = [{"id": "tea", "utterance": "Where can I buy tea?", "references": ["At the market.", "The bus is blue."]}]
+    with asking_for_keys(browsed, Settings(home=home), "/studies") as keyed:
+        keyed.client.headers["Authorization"] = f"Bearer {admin}"
+        new_study(keyed.client, "references", {"kind": "rate-reference", "consent": "Yes?"}, items)
+        study = keyed.client.post("/v1/studies/references/close").json()["id"]
+        for token, is_offered in ((looking, False), (freezing, True)):
+            keyed.page.run(f"sessionStorage.setItem('refaug.key', {json.dumps(token)})")
+            keyed.page.go("about:blank")
+            keyed.page.go(f"{keyed.address}/studies#study={study}&tab=report")
+            keyed.page.until("document.querySelector('#report-title')")
+            assert keyed.page.run("document.querySelector('#derive-title') !== null") is is_offered
 
 
 def test_ratings_of_references_become_the_weights_of_a_set(browsed: Browsed, page: Page) -> None:

@@ -2,13 +2,13 @@
 
 import { ENDED, address, events, get, post, remove } from "./api.js";
 import { emptyState, stateBadge } from "./components/states.js";
-import { table } from "./components/tables.js";
+import { renewRows, table } from "./components/tables.js";
 import { byId, element, fill, printable, userText } from "./dom.js";
 import { bytes, count, duration, time } from "./format.js";
 import { moment, showProblem } from "./frame.js";
 
-const SHOWN = 25, LOG_LINES = 200, LOOK_MS = 3_000;
-let looking = null, isAdmin = false, refreshAll = () => undefined, watching = new AbortController(), shown = SHOWN;
+const SHOWN = 25, MOST_SHOWN = 200, LOG_LINES = 200, LOOK_MS = 3_000, IDLE_MS = 30_000, MOST_MS = 60_000, REFUSED = new Set([401, 403]);
+let looking = 0, isDue = false, failures = 0, listing = new AbortController(), isAdmin = false, refreshAll = () => undefined, watching = new AbortController(), shown = SHOWN;
 
 export const jobLink = (id, what) => [element("a", { href: `#job=${id}` }, `${what}job ${id.slice(-6)}`), " "];
 
@@ -19,25 +19,55 @@ export function setUpJobs(mayAct, refresh) {
 
 // ── the list ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
+/** List the jobs, and again after a while: soon while one waits or runs, later where the service gives no answer, never where it refuses one. */
 export async function loadJobs() {
-  const place = byId("jobs"), state = byId("job-state").value;
+  clearTimeout(looking);
+  isDue = false;
+  listing.abort();
+  listing = new AbortController();
+  const { signal } = listing, place = byId("jobs"), state = byId("job-state").value;
   try {
-    const page = await get(`/v1/jobs?limit=${shown}${state ? `&state=${state}` : ""}`);
-    fill(place, page.jobs.length ? jobTable(page.jobs) : emptyState(state ? `No job is ${state}` : "No job has run yet", state ? "" : "“New job” starts one; a schedule starts one every night."),
-      page.next !== null && shown < 200 && element("button", { type: "button", class: "small", onclick: () => { shown = 200; loadJobs(); } }, "Show more"));
-    clearTimeout(looking);
-    if (page.jobs.some((job) => !ENDED.has(job.state))) looking = setTimeout(loadJobs, LOOK_MS);
+    const page = await get(`/v1/jobs?limit=${shown}${state ? `&state=${state}` : ""}`, { signal });
+    showJobs(place, page, state);
+    failures = 0;
+    lookAfter(page.jobs.some((job) => !ENDED.has(job.state)) ? LOOK_MS : IDLE_MS);
   } catch (error) {
-    showProblem(place, error);
+    if (signal.aborted) return;
+    if (REFUSED.has(error.status)) showProblem(place, error);
+    else {
+      failures += 1;
+      if (!place.querySelector("table")) showProblem(place, error);
+      fill(byId("jobs-trouble"), element("p", { class: "warn" }, "The list is not up to date: ", userText(error.message), ". It is asked for again by itself, less and less often."));
+      lookAfter(Math.min(LOOK_MS * 2 ** failures, MOST_MS));
+    }
   }
   place.removeAttribute("aria-busy");
 }
 
+/** Look again later; a page that nobody sees waits until it is seen. */
+function lookAfter(pause) {
+  looking = setTimeout(() => {
+    isDue = document.visibilityState === "hidden";
+    if (!isDue) loadJobs();
+  }, pause);
+}
+
+function showJobs(place, { jobs, next }, state) {
+  fill(byId("jobs-trouble"));
+  fill(byId("jobs-more"), next !== null && shown < MOST_SHOWN && element("button", { type: "button", class: "small", onclick: () => { shown = MOST_SHOWN; loadJobs(); } }, "Show more"));
+  const before = place.querySelector("table");
+  if (!jobs.length) fill(place, emptyState(state ? `No job is ${state}` : "No job has run yet", state ? "" : "“New job” starts one; a schedule starts one every night."));
+  else if (before) renewRows(before, jobTable(jobs).querySelector("table"));
+  else fill(place, jobTable(jobs));
+}
+
 function jobTable(jobs) {
-  return table(["Job", "State", "Outcome", "What", { name: "Asked for", isMinor: true }, { name: "Took", isNumber: true }], jobs.map((job) => [
+  const made = table(["Job", "State", "Outcome", "What", { name: "Asked for", isMinor: true }, { name: "Took", isNumber: true }], jobs.map((job) => [
     element("a", { href: `#job=${job.id}` }, job.kind), stateBadge(job.state),
     job.state === "running" ? userText(progressOf(job.progress)) : element("span", { class: job.error ? "bad" : null }, userText(shortened(job.outcome ?? "–"))),
     whatOf(job), [moment(job.created), askedBy(job)], job.started ? duration(job.started, job.finished) : "–"]));
+  [...made.querySelector("tbody").rows].forEach((row, place) => { row.dataset.key = jobs[place].id; });
+  return made;
 }
 
 /** Return what a job is about; an evaluation has a page of its scores. */
@@ -176,6 +206,9 @@ function line(event) {
 }
 
 byId("job-state").addEventListener("change", loadJobs);
+document.addEventListener("visibilitychange", () => { if (isDue && document.visibilityState === "visible") loadJobs(); });
+window.addEventListener("pagehide", () => { clearTimeout(looking); listing.abort(); watching.abort(); });
+window.addEventListener("pageshow", ({ persisted }) => { if (persisted) loadJobs(); }); // back from another page, as it was left
 byId("job-close").addEventListener("click", () => {
   watching.abort();
   byId("job-box").hidden = true;

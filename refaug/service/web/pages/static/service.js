@@ -13,16 +13,20 @@ import { setUpSchedules, showSchedules } from "./schedules.js";
 
 let own = null;
 
-/** Put rows or a word about their absence into a section. */
+/** Put rows or a word about their absence into a section; who stands in it stays where they were. */
 async function section(id, make) {
   const place = byId(id);
   try {
-    fill(place, await make());
+    const made = await make(), held = place.contains(document.activeElement) ? signOf(document.activeElement) : null;
+    fill(place, made);
+    if (held) [...place.querySelectorAll("a, button, summary, [tabindex]")].find((node) => signOf(node) === held)?.focus({ preventScroll: true });
   } catch (error) {
     showProblem(place, error);
   }
   place.removeAttribute("aria-busy");
 }
+
+const signOf = (node) => [node.tagName, node.getAttribute("href"), node.getAttribute("aria-label"), node.closest("tr")?.cells[0].textContent, node.textContent].join("\n");
 
 // ── now ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -54,21 +58,30 @@ async function now() {
   return element("dl", { class: "facts" }, facts);
 }
 
-const FAILURES = 5; // the newest ones, among which one may still stand
+const FAILURES = 100, ORDERS = 20, LATER = 100; // newest ones that are looked through
 
-/** Return the newest job that has failed and whose like was not done since; null where all of them ended well later. */
+/** Return the newest failed job whose order did not go well later; null where all of them did. */
 async function lastFailure() {
-  const { jobs } = await get(`/v1/jobs?state=failed&limit=${FAILURES}`);
-  const wereDone = await Promise.all(jobs.map(wasDoneSince));
-  return jobs.find((_job, at) => !wereDone[at]) ?? null;
+  const { jobs } = await get(`/v1/jobs?state=failed&limit=${FAILURES}`), looked = new Set();
+  for (const job of jobs) {
+    const order = orderOf(job);
+    if (looked.has(order)) continue; // of one order, the newest failure tells for all
+    if (looked.size === ORDERS) break;
+    if (!(await wasDoneSince(job))) return job;
+    looked.add(order);
+  }
+  return null;
 }
 
-/** Return whether a later job of the same schedule, or else of the same kind and things, ended well; each erasure stands for itself. */
-async function wasDoneSince({ kind, schedule, resources, finished }) {
-  if (kind === "erase") return false;
-  const of = !schedule && resources.length ? `&resource=${encodeURIComponent(resources[0])}` : "";
-  const { jobs } = await get(`/v1/jobs?state=done&kind=${kind}${of}&limit=50`);
-  return jobs.some((job) => job.finished > finished && (schedule ? job.schedule === schedule : String(job.resources) === String(resources)));
+/** Return what tells whether two jobs do the same: their kind and the things that they change, or all that was ordered. */
+const orderOf = ({ kind, resources, order }) => JSON.stringify([kind, resources.length ? [...resources].sort() : order]);
+
+/** Return whether a later job of the same order ended well; an erasure keeps no names, and each stands for itself. */
+async function wasDoneSince(failed) {
+  if (failed.kind === "erase") return false;
+  const of = failed.resources.length ? `&resource=${encodeURIComponent(failed.resources[0])}` : "";
+  const { jobs } = await get(`/v1/jobs?state=done&kind=${failed.kind}${of}&limit=${LATER}`);
+  return jobs.some((job) => job.finished > failed.finished && orderOf(job) === orderOf(failed));
 }
 
 async function lastFiring(schedule) {
