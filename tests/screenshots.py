@@ -16,6 +16,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,6 +26,7 @@ from gallery import served_gallery
 from page_tests import choose_files
 from PIL import Image
 from servers import Served, served
+from studying import Person
 
 from refaug.cli.main import main as refaug
 from refaug.tables.reports.plotting import with_palette
@@ -92,6 +94,11 @@ def show_service(page: Page) -> None:
 def show_whole(page: Page) -> None:
     """Wait until nothing is being asked for."""
     page.until("!document.querySelector('[aria-busy]')")
+
+
+def show_part(page: Page, there: str) -> None:
+    """Wait until a part is there, and nothing is being asked for."""
+    page.until(f"document.querySelector('{there}') && !document.querySelector('[aria-busy]')")
 
 
 def show_job(page: Page) -> None:
@@ -244,6 +251,7 @@ def add_evaluations(server: Served) -> None:
         assert server.ended(job)["state"] == "done"
 
 
+PEOPLE: Final = 12  # who took part in it: with fewer than six a report has no intervals
 LINKS: Final = dict[str, str]()  # of the study, as it was made for the pictures
 
 
@@ -264,8 +272,27 @@ def add_study(server: Served) -> None:
     made = server.ask("POST", "/v1/studies", json={"name": "first", "protocol": protocol}).json()
     server.ask("POST", f"/v1/studies/{made['id']}/open")
     token = server.ask("POST", f"/v1/studies/{made['id']}/invites", json={}).json()["invites"][0]["token"]
-    LINKS["take"] = f"{server.client.base_url}".rstrip("/") + f"/take#{token}"
-    LINKS["study"] = f"{server.client.base_url}".rstrip("/") + f"/studies#study={made['id']}"
+    address = str(server.client.base_url).rstrip("/")
+    LINKS["take"] = f"{address}/take#{token}"
+    LINKS["study"] = f"{address}/studies#study={made['id']}"
+    for number in range(PEOPLE):
+        take_part(Person(server.client), token, number)
+
+
+def take_part(person: Person, token: str, number: int) -> None:
+    """Chat with both bots, and rate the one by words higher."""
+    person.enter(token)
+    person.agree()
+    for place in range(2):
+        person.done("tasks/next")
+        said = ("Where can I buy a ticket for the bus?", "And when does it leave?", "Thank you. What about the rain?")
+        for text in said[: 2 + number % 2]:
+            person.say(text)
+        task, likes = person.state["task"]["id"], (number + place) % 3
+        scales = [one["id"] for one in person.state["task"]["form"]["questions"] if one["type"] == "likert"]
+        answers = {one: 3 + (likes + order) % 4 for order, one in enumerate(scales)}
+        person.done(f"tasks/{task}/answers", {"answers": answers})
+        person.done(f"tasks/{task}/finish")
 
 
 def show_take(page: Page) -> None:
@@ -289,15 +316,29 @@ def show_take(page: Page) -> None:
     page.until("document.querySelectorAll('.question input:checked').length === 2")
 
 
-def show_study(page: Page) -> None:
-    """Open the page of the study."""
-    page.go(LINKS["study"])
+def show_study(page: Page, tab: str = "overview", there: str = "#study-view h2, #study-view h3") -> None:
+    """Open a part of the page of the study."""
+    page.go(f"{LINKS['study']}&tab={tab}")
     page.until("!document.querySelector('#study-view').hidden && !document.querySelector('[aria-busy]')")
+    page.until(f"document.querySelector('{there}')")
+
+
+def show_response(page: Page) -> None:
+    """Open the newest response of the study."""
+    show_study(page, "responses", "#responses tbody tr")
+    page.run("document.querySelector('#responses tbody a, #responses tbody button').click()")
+    page.until("document.querySelector('.message')")
 
 
 PAGES: Final = {
     "take": ("/healthz", show_take),
     "study": ("/healthz", show_study),
+    "links": ("/healthz", partial(show_study, tab="links")),
+    "responses": ("/healthz", partial(show_study, tab="responses", there="#responses")),
+    "response": ("/healthz", show_response),
+    "report": ("/healthz", partial(show_study, tab="report", there="#report h3")),
+    "protocol": ("/healthz", partial(show_study, tab="protocol")),
+    "studies": ("/studies", show_whole),
     "playground": ("/", show_playground),
     "evaluate": ("/evaluate", show_evaluate),
     "evaluation": ("/evaluate", show_evaluation),
@@ -305,7 +346,9 @@ PAGES: Final = {
     "agreement": ("/evaluate", show_agreement),
     "service": ("/service", show_service),
     "job": ("/service", show_job),
-    "bots": ("/bots", lambda page: page.until("document.querySelector('#bot-table')")),
+    "bots": ("/bots", partial(show_part, there="#bot-table")),
+    "bot": ("/bots#bot=vectors", partial(show_part, there="#bot-title")),
+    "new-bot": ("/bots#new=retrieval", partial(show_part, there="#bot-form")),
     "new-study": ("/studies#new", show_whole),
     "keys": ("/keys", show_whole),
     "api": ("/docs#/scoring/score", show_api),

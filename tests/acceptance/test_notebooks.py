@@ -28,7 +28,7 @@ def run_cell(source: str, folder: Path) -> None:
         (folder / magic.partition(" ")[2]).write_text(f"{body}\n", "utf-8")
 
 
-@pytest.mark.slow
+@pytest.mark.faults  # the commands are those of pages, whose tests run them
 @pytest.mark.parametrize("role", ["research", "operation"])
 def test_a_notebook_of_commands_runs(role: str, tmp_path: Path) -> None:
     notebook = json.loads((FOLDER / f"{role}.ipynb").read_text("utf-8"))

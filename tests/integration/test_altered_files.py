@@ -37,17 +37,17 @@ def is_fine(outcome: dict) -> bool:
 
 @pytest.mark.slow
 def test_a_sample_of_altered_files_crashes_nothing_and_is_never_served() -> None:
-    assert problems(0, 10) == []
+    assert problems(0, 5) == []
 
 
 @pytest.mark.slow
 def test_altered_backups_ranges_and_indexes_of_other_shapes_are_never_served() -> None:
-    assert problems(2_000, 2_004) == []
+    assert problems(2_000, 2_002) == []
 
 
 @pytest.mark.slow
 def test_altered_uploads_and_evaluations_are_never_served() -> None:
-    assert problems(6_000, 6_008) == []
+    assert problems(6_000, 6_004) == []
 
 
 @pytest.mark.faults

@@ -60,7 +60,10 @@ def token(home: Settings) -> str:
     return str(token)
 
 
-@pytest.fixture(scope="module", params=["", "/refaug"], ids=["at the root", "below a path"])
+BELOW = pytest.param("/refaug", marks=pytest.mark.faults, id="below a path")
+
+
+@pytest.fixture(scope="module", params=[pytest.param("", id="at the root"), BELOW])
 def looked(
     request: pytest.FixtureRequest, home: Settings, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[str, Page]]:
@@ -169,6 +172,15 @@ def test_what_is_inside_of_a_field_is_made_when_it_is_opened(looked: tuple[str, 
     items = "[...document.querySelectorAll('.route[open] .model')].find((one) => one.textContent.includes('Item'))"
     page.run(f"{items}.querySelector('summary').click()")
     page.until(f"{names}.includes('utterance')")
+
+
+def test_below_a_path_a_request_goes_there(looked: tuple[str, Page], home: Settings) -> None:
+    with serving(create_app(home, ServeSettings(keys=True)), "/refaug") as address:
+        page = looked[1].other_device(f"{address}/docs")
+        go(page, address, "#/keys/get_own_key")
+        page.run(f"{inside('[type=submit]')}.click()")
+        assert json.loads(page.until(f"{inside('.answer pre')}?.textContent"))["code"] == "no_key"
+        assert [url for url in page.asked if not url.startswith(f"{address}/")] == []
 
 
 def test_a_request_is_tried_with_the_key_of_the_tab(looked: tuple[str, Page], page: Page, token: str) -> None:
