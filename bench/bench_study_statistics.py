@@ -53,7 +53,9 @@ CLOSE: Final = {"bot-1": 4.3, "bot-2": 4.15, "bot-3": 4.0, "bot-4": 3.85}  # bot
 STRENGTHS: Final = {  # of bots whose order is sought: logits
     "far": (3.2, 2.4, 1.6, 0.8, 0.0),
     "apart": (2.0, 1.5, 1.0, 0.5, 0.0),
+    "closer": (1.2, 0.9, 0.6, 0.3, 0.0),
     "close": (0.6, 0.45, 0.3, 0.15, 0.0),
+    "three": (1.2, 0.6, 0.0),
 }
 _PACKAGES: Final = ("numpy", "scipy")
 

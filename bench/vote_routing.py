@@ -1,15 +1,14 @@
 """Whether the next pair should be chosen: votes saved by active routing, and what its intervals are worth afterwards.
 
 Two policies give each vote of a sequence of participants a pair of bots: `balanced`, the pair with the fewest votes,
-and `active`, which with probability ε does the same and otherwise takes the pair that tells most about the order: the
-chance that the pair is in the wrong order, times the expected gain of information, under a normal approximation of the
-Bradley–Terry posterior. It may stop once every two neighbours of the order are decided. All studies run in step.
+and `active`, which with probability ε does the same and otherwise takes the pair that tells most about the order, by
+the rule of the product. It may stop after any vote that decides the order. All studies run in step.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import sqrt
 from pathlib import Path
 from typing import Any, Final
@@ -20,75 +19,13 @@ from numpy.typing import NDArray
 
 from refaug.extras.studies.imports import imported_conversations
 from refaug.extras.studies.questions import main_tasks, protocol_questions, rating_rows
+from refaug.extras.studies.routing import EXPLORED, RoutedStudies, clustered_fit, is_decided, next_pairs
 from refaug.metrics.statistics.pairwise import PairVote, bradley_terry
 from refaug.metrics.statistics.resampling import Floats
 
 Ints = NDArray[np.intp]
 
-PRIOR: Final = 0.1  # precision of the strengths
-EXPLORED: Final = 0.2  # ε
-_FEWEST_VOTES: Final = 60  # before it may stop
 _NEWTON_STEPS: Final = 2  # for each vote, from the last fit
-
-
-@dataclass(kw_only=True)
-class RoutedStudies:
-    """Many studies that route in step: the votes so far, and the strengths fitted to them."""
-
-    bots: int
-    studies: int
-    votes: Floats = field(init=False)  # (studies, bots, bots): wins of the first
-    strengths: Floats = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.votes = np.zeros((self.studies, self.bots, self.bots))
-        self.strengths = np.zeros((self.studies, self.bots))
-
-    def add(self, first: Ints, second: Ints, wins: NDArray[np.bool_], among: NDArray[np.bool_]) -> None:
-        """Count a vote of each study that goes on."""
-        rows = np.arange(self.studies)
-        np.add.at(self.votes, (rows, first, second), wins * among)
-        np.add.at(self.votes, (rows, second, first), ~wins * among)
-
-    def fit(self, steps: int = _NEWTON_STEPS) -> Floats:
-        """Improve the strengths by steps of Newton's method, and return their covariance (studies, bots, bots)."""
-        totals = self.votes + self.votes.transpose(0, 2, 1)
-        for _ in range(steps):
-            chance = 1 / (1 + np.exp(self.strengths[:, None, :] - self.strengths[:, :, None]))
-            slope = (self.votes - totals * chance).sum(axis=2) - PRIOR * self.strengths
-            curve = -totals * chance * (1 - chance)
-            places = np.arange(self.bots)
-            curve[:, places, places] = -curve.sum(axis=2) + PRIOR
-            covariance: Floats = np.linalg.inv(curve)
-            step = np.einsum("sij,sj->si", covariance, slope)
-            self.strengths += step / np.maximum(1.0, np.abs(step).max(axis=1, keepdims=True))  # or it would overshoot
-        return covariance
-
-
-def next_pairs(
-    studies: RoutedStudies, covariance: Floats, allowed: NDArray[np.bool_], explores: NDArray[np.bool_], ties: Floats
-) -> tuple[Ints, Ints]:
-    """Return a pair for each study: the most telling one, or the one with the fewest votes where it explores."""
-    first, second = np.triu_indices(studies.bots, 1)
-    gap = studies.strengths[:, first] - studies.strengths[:, second]
-    variance = covariance[:, first, first] + covariance[:, second, second] - 2 * covariance[:, first, second]
-    chance = 1 / (1 + np.exp(-gap))
-    telling = scipy.special.ndtr(-np.abs(gap) / np.sqrt(variance)) * np.log1p(chance * (1 - chance) * variance)
-    fewest = -(studies.votes + studies.votes.transpose(0, 2, 1))[:, first, second]
-    merit = np.where(explores[:, None], fewest, telling) + 1e-9 * ties
-    place = np.where(allowed, merit, -np.inf).argmax(axis=1)
-    return first[place], second[place]
-
-
-def is_decided(studies: RoutedStudies, covariance: Floats, z: float) -> NDArray[np.bool_]:
-    """Return whether every two neighbours of the order are further apart than z standard errors."""
-    order = np.argsort(-studies.strengths, axis=1)
-    rows = np.arange(studies.studies)[:, None]
-    above, below = order[:, :-1], order[:, 1:]
-    gap = studies.strengths[rows, above] - studies.strengths[rows, below]
-    variance = covariance[rows, above, above] + covariance[rows, below, below] - 2 * covariance[rows, above, below]
-    return (gap > z * np.sqrt(variance)).all(axis=1)
-
 
 # ── Coverage after its own stopping: votes of simulated participants with tastes of their own ─────────────────────────
 
@@ -102,7 +39,7 @@ def routed_coverage(
     rho: float = 0.3,
     seed: int = 1,
 ) -> dict[str, Any]:
-    """Simulate studies under both policies, stopped and not, and say how often intervals of differences hold.
+    """Simulate studies under both policies, stopped and not, and say how often intervals hold.
 
     Single votes keep the Bradley–Terry probabilities whatever ρ is: tastes enter through a normal copula.
     """
@@ -117,74 +54,75 @@ def routed_coverage(
 
 def _routed(
     truth: Floats, policy: str, studies: int, budget: int, each: int, rho: float, seed: int, *, stops: bool
-) -> dict[str, float]:
+) -> dict[str, Any]:
     random = np.random.default_rng(seed)
     bots, rows = len(truth), np.arange(studies)
+    first_of, second_of = np.triu_indices(bots, 1)
     routed = RoutedStudies(bots=bots, studies=studies)
-    pairs = bots * (bots - 1) // 2
     goes_on, lengths = np.ones(studies, dtype=bool), np.full(studies, budget)
     shown = np.zeros((budget, studies, 3), dtype=np.int8)  # first, second, whether the first won
-    covariance, tastes = routed.fit(), np.zeros((studies, bots))
+    covariance, tastes, last = routed.fit(_NEWTON_STEPS), np.zeros((studies, bots)), np.zeros(studies, dtype=np.intp)
     for vote in range(budget):
+        allowed = np.ones((studies, len(first_of)), dtype=bool)
         if vote % each == 0:
             tastes = random.standard_normal((studies, bots))
+        elif policy == "active":
+            allowed[rows, last] = False  # no participant has the same two bots twice in a row
         explores = np.full(studies, True) if policy == "balanced" else random.random(studies) < EXPLORED
-        allowed = np.ones((studies, pairs), dtype=bool)
-        first, second = next_pairs(routed, covariance, allowed, explores, random.random((studies, pairs)))
+        given = routed.votes + routed.votes.transpose(0, 2, 1)
+        last = next_pairs(routed, covariance, given, allowed, explores, random.random(allowed.shape))
+        first, second = first_of[last], second_of[last]
         noise = sqrt(1 - rho) * random.standard_normal(studies)
         latent = sqrt(rho / 2) * (tastes[rows, second] - tastes[rows, first]) + noise
         wins = scipy.special.ndtr(latent) < 1 / (1 + np.exp(truth[second] - truth[first]))
         routed.add(first, second, wins, goes_on)
         shown[vote] = np.stack([first, second, wins], axis=1)
-        covariance = routed.fit()
-        if stops and vote + 1 >= _FEWEST_VOTES and (vote + 1) % each == 0:
-            ends = goes_on & is_decided(routed, covariance, 1.96)
+        covariance = routed.fit(_NEWTON_STEPS)
+        if stops:
+            ends = goes_on & is_decided(routed, covariance)
             lengths[ends], goes_on[ends] = vote + 1, False
             if not goes_on.any():
                 break
-    return _held(truth, shown, lengths, each)
+    held, is_right = _held(truth, shown, lengths, each)
+    figures: dict[str, Any] = {**_shares(held, is_right), "median_votes": float(np.median(lengths))}
+    if stops:
+        figures["stopped"] = round(float((~goes_on).mean()), 3)
+        for name, among in (("of_stopped", ~goes_on), ("of_others", goes_on)):
+            if among.any():
+                figures[name] = _shares(held[among], is_right[among])
+    return figures
 
 
-def _held(truth: Floats, shown: NDArray[np.int8], lengths: Ints, each: int) -> dict[str, float]:
-    """Return the shares of intervals that hold: of neighbours of the true order, and of its ends."""
-    count, bots = len(lengths), len(truth)
-    held = np.zeros((count, bots))
-    is_right = np.zeros(count, dtype=bool)
+def _held(
+    truth: Floats, shown: NDArray[np.int8], lengths: Ints, each: int
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return which intervals hold: of neighbours of the true order, of its ends, of the strengths; and of the order."""
+    bots = len(truth)
+    one, other = np.eye(bots)[:-1], np.eye(bots)[1:]
+    contrasts = np.vstack([one - other, np.eye(bots)[:1] - np.eye(bots)[-1:], np.eye(bots) - 1 / bots])
+    held = np.zeros((len(lengths), len(contrasts)), dtype=bool)
+    is_right = np.zeros(len(lengths), dtype=bool)
     for study, length in enumerate(lengths):
         first, second, wins = shown[:length, study].T.astype(np.intp)
-        strengths, robust = _clustered_fit(bots, first, second, wins, np.arange(length) // each)
-        t = float(scipy.stats.t.isf(0.025, length / each - 1))
+        strengths, robust = clustered_fit(bots, first, second, wins.astype(np.float64), np.arange(length) // each)
+        t = float(scipy.stats.t.isf(0.025, -(-length // each) - 1))
         is_right[study] = (np.argsort(-strengths) == np.argsort(-truth)).all()
-        for place, (one, other) in enumerate([*((k, k + 1) for k in range(bots - 1)), (0, bots - 1)]):
-            variance = robust[one, one] + robust[other, other] - 2 * robust[one, other]
-            off = strengths[one] - strengths[other] - (truth[one] - truth[other])
-            held[study, place] = abs(off) <= t * sqrt(variance)
+        half = t * np.sqrt(np.einsum("ci,ij,cj->c", contrasts, robust, contrasts))
+        held[study] = np.abs(contrasts @ (strengths - truth)) <= half
+    return held, is_right
+
+
+def _shares(held: NDArray[np.bool_], is_right: NDArray[np.bool_]) -> dict[str, float]:
+    bots = held.shape[1] // 2
+    percent = 100 * held.mean(axis=0)
     return {
-        "neighbours_percent": round(100 * float(held[:, :-1].mean()), 2),
-        "worst_neighbours_percent": round(100 * float(held[:, :-1].mean(axis=0).min()), 2),
-        "ends_percent": round(100 * float(held[:, -1].mean()), 2),
+        "neighbours_percent": round(float(percent[: bots - 1].mean()), 2),
+        "worst_neighbours_percent": round(float(percent[: bots - 1].min()), 2),
+        "ends_percent": round(float(percent[bots - 1]), 2),
+        "strengths_percent": round(float(percent[bots:].mean()), 2),
+        "worst_strength_percent": round(float(percent[bots:].min()), 2),
         "order_right": round(float(is_right.mean()), 3),
-        "median_votes": float(np.median(lengths)),
     }
-
-
-def _clustered_fit(bots: int, first: Ints, second: Ints, wins: Ints, person: Ints) -> tuple[Floats, Floats]:
-    """Return strengths by a slight ridge, and their covariance over participants (the sandwich)."""
-    votes = len(first)
-    design = np.zeros((votes, bots))
-    design[np.arange(votes), first], design[np.arange(votes), second] = 1.0, -1.0
-    strengths, ridge = np.zeros(bots), 0.01 * np.eye(bots)
-    for _ in range(30):
-        chance = 1 / (1 + np.exp(-design @ strengths))
-        bread = np.linalg.inv((design.T * (chance * (1 - chance))) @ design + ridge)
-        step = bread @ (design.T @ (wins - chance) - 0.01 * strengths)
-        strengths = strengths + step
-        if np.abs(step).max() < 1e-8:
-            break
-    scores = np.zeros((int(person.max()) + 1, bots))
-    np.add.at(scores, person, design * (wins - chance)[:, None])
-    people = len(scores)
-    return strengths, bread @ (scores.T @ scores) @ bread * people / (people - 1)
 
 
 # ── Votes saved, on pairs that are derived from people's ratings of whole conversations ───────────────────────────────
@@ -263,18 +201,18 @@ def _errors(pairs: RatedPairs, policy: str, studies: int, budget: int, each: int
     rank = np.argsort(pairs.order)
     is_above = rank[first_of] < rank[second_of]
     routed = RoutedStudies(bots=bots, studies=studies)
-    covariance, rows, errors = routed.fit(), np.arange(studies), np.zeros(budget)
+    covariance, rows, errors = routed.fit(_NEWTON_STEPS), np.arange(studies), np.zeros(budget)
     allowed = np.zeros((studies, len(first_of)), dtype=bool)
     for vote in range(budget):
         person = arrivals[:, vote // each]
         if vote % each == 0:
             allowed = has[person].copy()
         explores = np.full(studies, True) if policy == "balanced" else random.random(studies) < EXPLORED
-        first, second = next_pairs(routed, covariance, allowed, explores, random.random(allowed.shape))
-        pair = first * bots - first * (first + 1) // 2 + second - first - 1
+        given = routed.votes + routed.votes.transpose(0, 2, 1)
+        pair = next_pairs(routed, covariance, given, allowed, explores, random.random(allowed.shape))
         allowed[rows, pair] = False
-        routed.add(first, second, wins_of[person, pair], np.ones(studies, dtype=bool))
-        covariance = routed.fit()
+        routed.add(first_of[pair], second_of[pair], wins_of[person, pair], np.ones(studies, dtype=bool))
+        covariance = routed.fit(_NEWTON_STEPS)
         found = routed.strengths[:, first_of] > routed.strengths[:, second_of]
         errors[vote] = float((found != is_above).mean())
     return errors

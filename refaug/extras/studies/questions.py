@@ -11,6 +11,7 @@ from refaug.core.errors import BadInput
 from refaug.extras.studies.records import Answer, StudyTask, TaskCheck, TaskSideName
 
 CHOICES: Final[Mapping[str, int]] = {"left": 1, "right": -1, "tie": 0}
+ACTIVE: Final = "active"  # the value of a protocol's `routing` by which votes choose the next pair
 ATTENTION: Final = "attention"  # the id under which a task keeps whether its check of attention was passed
 
 
@@ -79,6 +80,15 @@ def protocol_questions(protocol: Mapping[str, Any] | None, tasks: Sequence[Study
             "protocol: form: an object with questions was expected", remedy="the frozen protocol of the study"
         )
     return tuple(_question(entry, place) for place, entry in enumerate(form["questions"]))
+
+
+def routed_question(protocol: Mapping[str, Any] | None) -> str | None:
+    """Return the choice whose order active routing seeks: the first main one, or the form's first; None without it."""
+    if protocol is None or protocol.get("routing") != ACTIVE:
+        return None
+    asked = protocol["form"]["questions"]
+    choices = [each["id"] for each in asked if each["type"] == "pair" and each.get("scope", "task") == "task"]
+    return next((each for each in [*protocol["analysis"]["main"], *choices] if each in choices), None)
 
 
 def _question(entry: Any, place: int) -> AskedQuestion:

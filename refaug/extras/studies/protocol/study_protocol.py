@@ -26,6 +26,7 @@ from refaug.extras.studies.protocol.study_form import (
     find_form,
     form_of,
 )
+from refaug.extras.studies.questions import ACTIVE, routed_question
 from refaug.extras.studies.records import StudyKind
 
 MOST_TRAINING: Final = 50
@@ -277,12 +278,15 @@ def translation_part(fields: StudyFields, where: str, names: Sequence[str], most
 MOST_BYTES: Final = 4_000_000  # of a protocol
 MOST_BOTS: Final = 50
 MOST_TASKS: Final = 200  # of a participant
+_FEWEST_ROUTED: Final = 3  # bots: two have one pair
+_SCALES: Final = ("likert", "slider")
 _MOST_CONSENT: Final = 100_000  # characters
 _FIELDS: Final = (
     "kind", "title", "language", "bots", "per_participant", "ratings_per_item", "target", "min_turns", "max_turns",
     "max_message_chars", "order", "opening", "openings", "delay", "votes", "consent", "guidelines", "form", "training",
     "checks", "exclude", "analysis", "retention_days", "screening", "quotas", "participants", "completion", "pay",
     "stop", "reservation_minutes", "skips", "undo", "page_texts", "translations", "seed", "adult_content", "items",
+    "routing",
 )  # fmt: skip
 _CHAT_FIELDS: Final = (
     "bots",
@@ -294,6 +298,7 @@ _CHAT_FIELDS: Final = (
     "delay",
     "votes",
     "target",
+    "routing",
 )
 _ITEM_FIELDS: Final = ("ratings_per_item", "items")
 _TEXTS: Final = ("title", "consent", "guidelines")
@@ -453,6 +458,8 @@ def _checked(table: Mapping[str, Any], where: str) -> dict[str, object]:
         "adult_content": fields.flag("adult_content"),
     }
     checked |= _chat_settings(fields) if is_chat(kind) else _item_settings(fields)
+    routing = _routing(fields, checked, form)
+    checked |= {"routing": routing} if kind is StudyKind.CHAT_PAIR else {}
     _require_consistent(fields, checked, kind)
     return checked | {name: table[name] for name in _FROZEN if name in table}
 
@@ -534,6 +541,26 @@ def _chat_settings(fields: StudyFields) -> dict[str, object]:
         "votes": fields.flag("votes", default=True),
         "target": fields.whole("target", 50, 1, 1_000_000),
     }
+
+
+def _routing(fields: StudyFields, checked: Mapping[str, Any], form: StudyForm) -> str:
+    """Return how pairs of bots are chosen; active only where an order of bots can come of one choice of the form."""
+    routing = fields.choice("routing", ("balanced", ACTIVE))
+    if routing != ACTIVE:
+        return routing
+    if checked["kind"] != StudyKind.CHAT_PAIR:
+        raise fields.bad("routing", f"{ACTIVE} in a study of kind {checked['kind']}, which has no pairs", "chat-pair")
+    if len(checked["bots"]) < _FEWEST_ROUTED:
+        message = f"{ACTIVE} with {len(checked['bots'])} bots, which have one pair"
+        raise fields.bad("routing", message, f'{_FEWEST_ROUTED} bots or more, or "balanced"')
+    if routed_question({**checked, "routing": routing}) is None:
+        raise fields.bad("routing", f"{ACTIVE} without a choice between the two sides", "a question of type pair")
+    if checked["analysis"]["ties"] != "half":
+        raise fields.bad("routing", f"{ACTIVE} counts a tie as half a win of each", '"analysis": {"ties": "half"}')
+    if rated := [question.id for question in form.questions if question.scope == "side" and question.type in _SCALES]:
+        message = f"{ACTIVE} beside question {rated[0]}, a rating of one side, whose means could have no intervals"
+        raise fields.bad("routing", message, "choices and texts alone")
+    return routing
 
 
 def _item_settings(fields: StudyFields) -> dict[str, object]:

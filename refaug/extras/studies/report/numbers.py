@@ -4,8 +4,8 @@
         "steps", "minutes", "exclusions", "checks", "decisions", "people_needed",
         "analyses": {"kept": …, "all": …, "unnamed": …}, "metrics": null}
 
-A figure without an interval says `why`: `few` people, or the `same` in all draws. Numbers of reversed questions are
-turned, so that higher is better throughout. Pilot data count only when asked for.
+A figure without an interval says `why`: `few` people, the `same` in all draws, or `routed` (see report.routed).
+Numbers of reversed questions are turned, so that higher is better throughout. Pilot data count only when asked for.
 """
 
 from __future__ import annotations
@@ -47,8 +47,10 @@ from refaug.extras.studies.questions import (
     main_tasks,
     protocol_questions,
     rating_rows,
+    routed_question,
 )
 from refaug.extras.studies.records import StudyTask, TaskSideName, TaskState, TurnRole, task_order
+from refaug.extras.studies.report.routed import routed_analyses
 from refaug.metrics.statistics.pairwise import BradleyTerry, wilson
 from refaug.metrics.statistics.resampling import FEWEST_UNITS, Floats
 
@@ -225,6 +227,9 @@ def study_report(
     analyses = {name: _analysis(group, questions, factors, openings, settings, check) for name, group in groups.items()}
     if "decided" in analyses:
         analyses["decided"]["agreement"] = []  # one decision for all who disagreed is no agreement
+    routing = None
+    if (question := routed_question(protocol)) is not None:
+        routing, analyses = routed_analyses(analyses, groups, questions, question, settings.level)
     return {
         "study_report": FORMAT,
         "refaug": VERSION,
@@ -240,6 +245,7 @@ def study_report(
         "checks": _checks(used, questions),
         "decisions": decisions,
         "people_needed": {"interval": FEWEST_UNITS, "conclusion": FEW_PEOPLE},
+        **({} if routing is None else {"routing": routing}),
         "analyses": analyses,
         "metrics": None,
     }

@@ -93,6 +93,8 @@ def study_summary(report: Json) -> str:
 def study_warnings(report: Json) -> list[str]:
     """Return what changes the meaning of the figures."""
     warnings = _few_people(report)
+    if routing := report.get("routing"):
+        warnings.append(routing["note"])
     if len(report["protocols"]) > 1:
         warnings.append(f"The protocol was amended: tasks were done under {len(report['protocols'])} versions of it.")
     if report["settings"]["with_pilot"]:

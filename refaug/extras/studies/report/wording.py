@@ -16,6 +16,7 @@ Json = Mapping[str, Any]
 NONE: Final = "–"
 _WHY: Final[Mapping[str, str]] = {
     "few": f"No interval and no p stand where fewer than {FEWEST_UNITS} people gave the answers: too few to say.",
+    "routed": "Votes chose the pairs (active routing): only strengths have intervals, once the order is decided.",
     "same": "No interval and no p stand where all said the same: that does not show how others would vary.",
 }
 _RULES: Final[Mapping[str, str]] = {

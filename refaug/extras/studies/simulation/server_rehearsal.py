@@ -21,6 +21,7 @@ from refaug.core.progress import Progress
 from refaug.extras.studies.assignment import bot_pairs, planned_order, williams_rows
 from refaug.extras.studies.exclusions import Exclusions, exclusions
 from refaug.extras.studies.questions import (
+    ACTIVE,
     ATTENTION,
     AskedQuestion,
     choice_rows,
@@ -404,6 +405,8 @@ class ServerRehearsal:
         """Return the tasks of each bot in the Williams order of so many people; None where there is no such order."""
         kind = StudyKind(self.protocol["kind"])
         if kind not in {StudyKind.CHAT, StudyKind.CHAT_PAIR} or self.protocol["order"] != "williams":
+            return None
+        if self.protocol.get("routing") == ACTIVE:  # votes choose the pairs
             return None
         is_pair = kind is StudyKind.CHAT_PAIR
         slots: list[tuple[int, ...]] = list(bot_pairs(len(bots))) if is_pair else [(n,) for n in range(len(bots))]

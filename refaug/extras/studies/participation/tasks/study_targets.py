@@ -10,13 +10,17 @@ from sqlalchemy import Connection, Row, func, select
 
 from refaug.extras.studies.participation.study_store import Attendance
 from refaug.extras.studies.participation.tables import STUDY_BOTS, STUDY_ITEMS, STUDY_TASKS
+from refaug.extras.studies.participation.tasks.routed_pairs import routed_wins
 from refaug.extras.studies.protocol.study_protocol import is_chat
+from refaug.extras.studies.questions import ACTIVE
+from refaug.extras.studies.routing import decides, routed_target
 from refaug.service.audit import add_row
 from refaug.service.database.database import Database
 from refaug.service.database.tables import AUDIT
 from refaug.service.history.notices import NoticeKind, add_notice
 
 _REACHED: Final = "reach its target"  # the action in the audit log, by which a target is told once
+_DECIDED: Final = "order_decided"  # of a target: votes have decided the order before there were as many as wanted
 
 
 def notice_target(connection: Connection, attending: Attendance, task: Row[Any]) -> None:
@@ -32,9 +36,8 @@ def notice_target(connection: Connection, attending: Attendance, task: Row[Any])
     if _is_told(connection, study.id, study.name, target):
         return
     add_row(connection, "study", _REACHED, f"study {study.name}", **target)
-    add_notice(
-        connection, NoticeKind.STUDY_TARGET, f"study {study.name} has reached its target", study=study.name, tasks=tasks
-    )
+    what = "decided the order of its bots, and takes no more tasks" if _DECIDED in target else "reached its target"
+    add_notice(connection, NoticeKind.STUDY_TARGET, f"study {study.name} has {what}", study=study.name, tasks=tasks)
 
 
 def _reached_by_bots(
@@ -60,9 +63,14 @@ def _reached_by_bots(
         tasks += number if counted_slots else 0  # a pair is one task of two bots
         for slot in counted_slots:
             counts[slot] += number
+    target = {"target": max(targets.values()), "bots": len(targets)}
+    if attending.protocol.fields.get("routing") == ACTIVE:
+        if decides(routed_wins(connection, attending.study, sorted(targets), is_pilot=False)):
+            return {**target, _DECIDED: 1}, tasks
+        return (target, tasks) if tasks == routed_target(list(targets.values())) else None
     is_last = any(counts[slot] == targets[slot] for slot in own)
     is_reached = is_last and all(counts[slot] >= target for slot, target in targets.items())
-    return ({"target": max(targets.values()), "bots": len(targets)}, tasks) if is_reached else None
+    return (target, tasks) if is_reached else None
 
 
 def _reached_by_items(

@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from math import inf
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -23,8 +24,11 @@ from refaug.extras.studies.participation.tables import (
     STUDY_PARTICIPANTS,
     STUDY_TASKS,
 )
+from refaug.extras.studies.participation.tasks.routed_pairs import routed_wins
 from refaug.extras.studies.protocol.study_protocol import is_chat, side_names
+from refaug.extras.studies.questions import ACTIVE
 from refaug.extras.studies.records import StudyKind, TaskCheck
+from refaug.extras.studies.routing import decides, pair_table, routed_pair, routed_target
 from refaug.service.database.database import time_of, time_text
 from refaug.service.database.row_ids import new_row_id
 from refaug.service.database.row_seals import sealed
@@ -146,6 +150,16 @@ _SKIPPED_SLOTS: Final = select(STUDY_TASKS.c.slot_a, STUDY_TASKS.c.slot_b).where
     STUDY_TASKS.c.participant == bindparam("participant"),
     STUDY_TASKS.c.state == "skipped",
     STUDY_TASKS.c.skip_reason != BOT_FAILED,
+)
+_LAST_PAIR: Final = (
+    select(STUDY_TASKS.c.slot_a, STUDY_TASKS.c.slot_b)
+    .where(
+        STUDY_TASKS.c.participant == bindparam("participant"),
+        STUDY_TASKS.c.check_kind.is_(None),
+        STUDY_TASKS.c.state == "done",
+    )
+    .order_by(STUDY_TASKS.c.number.desc())
+    .limit(1)
 )
 _PLANNED: Final = (
     update(STUDY_PARTICIPANTS).where(STUDY_PARTICIPANTS.c.id == bindparam("me")).values(plan=bindparam("new_plan"))
@@ -319,7 +333,11 @@ def _chat_work(connection: Connection, attending: Attendance) -> _ChosenWork | N
     loads = assignment.expected_loads(done, here, silent, expired, task_seconds)
     reserved = [done[place] + live[place] + away[place] for place in range(len(slots))]
     usable = _open_slots(connection, attending, bots, slots, reserved)
-    place = assignment.next_slot(plan["slots"], plan["begun"], loads, usable)
+    if attending.protocol.fields.get("routing") == ACTIVE:
+        held = [live[place] + away[place] for place in range(len(slots))]
+        place = _routed_place(connection, attending, bots, slots, held, usable)
+    else:
+        place = assignment.next_slot(plan["slots"], plan["begun"], loads, usable)
     if place is None:
         return None
     plan = {"slots": assignment.replanned(plan["slots"], plan["begun"], place), "begun": plan["begun"] + 1}
@@ -328,6 +346,32 @@ def _chat_work(connection: Connection, attending: Attendance) -> _ChosenWork | N
     if len(pair) == 1:
         return _ChosenWork(slots=pair)
     return _ChosenWork(slots=pair, left=_left_of(connection, attending, pair))
+
+
+def _routed_place(
+    connection: Connection,
+    attending: Attendance,
+    bots: Sequence[Row[Any]],
+    slots: Sequence[tuple[int, ...]],
+    held: Sequence[int],
+    usable: Sequence[bool],
+) -> int | None:
+    """Return the place of the pair that tells most about the order; None where it is decided, or no pair is open.
+
+    A participant has the same two bots twice in a row only where nothing else is open.
+    """
+    ordered = [row.slot for row in bots if row.target]  # without bots that were changed after a pilot
+    is_pilot = bool(attending.participant.is_pilot)
+    wins = routed_wins(connection, attending.study, ordered, is_pilot=is_pilot)
+    if decides(wins):
+        return None
+    places = [place for place, pair in enumerate(slots) if all(slot in ordered for slot in pair)]
+    last = connection.execute(_LAST_PAIR, {"participant": attending.participant.id}).first()
+    others = [usable[place] and slots[place] != last for place in places]
+    coming = pair_table([held[place] for place in places], len(ordered))
+    allowed = others if any(others) else [usable[place] for place in places]
+    chosen = routed_pair(wins, coming, allowed, attending.protocol["seed"])
+    return None if chosen is None else places[chosen]
 
 
 def _slots_of(bots: Sequence[Row[Any]], attending: Attendance) -> list[tuple[int, ...]]:
@@ -381,10 +425,14 @@ def _open_slots(
     """Return which slots may be given out: below the target, not skipped by this participant, and with working bots."""
     bots = {row.slot: row for row in rows}
     skipped = _skipped_slots(connection, attending)
-    allowed = [
-        pair not in skipped and all(bots[slot].target is None or loads[place] < bots[slot].target for slot in pair)
-        for place, pair in enumerate(slots)
-    ]
+    wanted = [min(inf if bots[slot].target is None else bots[slot].target for slot in pair) for pair in slots]
+    if attending.protocol.fields.get("routing") == ACTIVE:  # as many in all, of whatever pairs
+        is_full = sum(load for load, most in zip(loads, wanted, strict=True) if most) >= routed_target(
+            [row.target for row in rows if row.target]
+        )
+        allowed = [wanted[place] > 0 and not is_full and pair not in skipped for place, pair in enumerate(slots)]
+    else:
+        allowed = [loads[place] < wanted[place] and pair not in skipped for place, pair in enumerate(slots)]
     working = [
         allowed[place] and not any(_is_failing(bots[slot], attending) for slot in pair)
         for place, pair in enumerate(slots)
