@@ -88,7 +88,8 @@ def routed_question(protocol: Mapping[str, Any] | None) -> str | None:
         return None
     asked = protocol["form"]["questions"]
     choices = [each["id"] for each in asked if each["type"] == "pair" and each.get("scope", "task") == "task"]
-    return next((each for each in [*protocol["analysis"]["main"], *choices] if each in choices), None)
+    main = (protocol.get("analysis") or {}).get("main") or ()
+    return next((each for each in [*main, *choices] if each in choices), None)
 
 
 def _question(entry: Any, place: int) -> AskedQuestion:

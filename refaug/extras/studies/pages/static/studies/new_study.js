@@ -31,7 +31,7 @@ const FORMS = {
 };
 const LABELS = { name: "label-turns", questions: [{ id: "label", type: "choice", scope: "turn", text: "What is this turn?", options: [{ value: "question", text: "A question" }, { value: "answer", text: "An answer" }, { value: "other", text: "Something else" }], required: true }], texts: {} };
 const OWN = { name: "own", questions: [], texts: {} };
-const ONLY_CHATS = ["bots", "target", "min_turns", "max_turns", "max_message_chars", "delay", "votes", "opening", "openings"], ONLY_ITEMS = ["ratings_per_item", "items"];
+const ONLY_CHATS = ["bots", "target", "min_turns", "max_turns", "max_message_chars", "delay", "votes", "opening", "openings", "routing"], ONLY_ITEMS = ["ratings_per_item", "items"];
 
 const isChat = (kind) => kind.startsWith("chat"), isPair = (kind) => kind.includes("pair");
 const gapsIn = (words) => words.split(GAP).length - 1;
@@ -62,6 +62,7 @@ function controls() {
     kind: select(Object.entries(KINDS).map(([kind, [, about]]) => [kind, about[0].toUpperCase() + about.slice(1)])), language: text({ value: "en", maxlength: 12, spellcheck: "false", list: "languages" }),
     form: select([]), items: element("input", { type: "file", accept: ".jsonl,.json,application/json" }),
     perParticipant: number("", 1, 200), target: number(50, 1, 1_000_000), ratings: number(3, 1, 1_000), minTurns: number(3, 0, 200), maxTurns: number(30, 1, 200),
+    routing: select([["balanced", "all alike often"], ["active", "the two whose order is least certain, until every order is clear"]]),
     delay: select([["typing", "as if it were typed"], ["none", "at once"]]), consent: area(template.consent, { rows: 10 }), guidelines: area(template.guidelines),
     attempts: number(2, 1, 10), least: number(0.75, 0, 1, { step: 0.05 }), attention: number(1, 0, 10), repeat: number(0, 0, 10), code: text({ maxlength: 64, placeholder: "one of its own for each participant" }), back: text({ type: "url", placeholder: "the recruiting service's page, with {code}" }),
     pay: number("", 0, 1_000_000, { step: 0.01 }), currency: text({ value: "EUR", maxlength: 3 }), minutes: number("", 0, 1_000), retention: number(365, 1, 36_500), stop: number("", 1, 1_000_000),
@@ -87,10 +88,11 @@ function draw(onMade) {
   parts.itemOnly = [field("study-items", "Items", parts.items, "JSON lines: turns with replies, references or dialogues", { isWide: true }), field("study-ratings", "Ratings of each item", parts.ratings)];
   parts.tasksField = field("study-tasks", "Tasks of each participant", parts.perParticipant, "empty: one with each bot, or ten items");
   parts.tiesField = wide(boxes.ties);
+  parts.routingField = field("study-routing", "Which two bots come next", parts.routing, "the second takes three bots or more, saves about a quarter of the votes, and prints intervals only where it stops by itself", { isWide: true });
   const what = grid(field("study-title", "Title, which participants see", parts.title), field("study-name", "Name", parts.name, "small letters, digits, dots and dashes; seen here only"), field("study-kind", "What people do", parts.kind, null, { isWide: true }), field("study-language", "Language", parts.language, "a tag such as en or de"),
     element("datalist", { id: "languages" }, ["en", "de", "ja", "fr", "es", "it", "nl", "pt", "zh"].map((tag) => element("option", { value: tag }))));
   const people = element("div", {}, grid(
-    field("study-consent", "Consent", parts.consent, "your own text; blank lines part paragraphs, # begins a heading, - an item of a list; write what belongs in place of […]", { isWide: true }), field("study-guidelines", "What to do", parts.guidelines, null, { isWide: true }), parts.translations.node),
+    field("study-consent", "Consent", parts.consent, "your own text; blank lines part paragraphs, # begins a heading, - an item of a list; write what belongs in place of […]", { isWide: true }), field("study-guidelines", "What to do", parts.guidelines, null, { isWide: true }), parts.translations.node, parts.routingField),
   element("details", {}, element("summary", {}, "Practice, checks and exclusions"), grid(wide(element("h4", {}, "Practice")), parts.practice.node, field("study-attempts", "Attempts", parts.attempts), field("study-least", "Share of right items that passes", parts.least), wide(element("h4", {}, "Checks")), field("study-attention", "Attention checks", parts.attention), field("study-repeat", "Repeated tasks", parts.repeat),
     element("fieldset", { class: "wide-field" }, element("legend", {}, "Left out of the report, by rules that are fixed before the first participant"), boxes.failedAttention, boxes.notLower, boxes.same, boxes.fast))),
   element("details", {}, element("summary", {}, "End, pay and keeping"), grid(field("study-code", "Code at the end", parts.code), field("study-back", "Address to go back to", parts.back), field("study-stop", "Pause by itself after so many participants", parts.stop), field("study-pay", "Pay of a participant", parts.pay), field("study-currency", "Currency", parts.currency), field("study-minutes", "Minutes that it is meant to take", parts.minutes), field("study-retention", "Days until texts are to be erased", parts.retention), wide(boxes.adult))));
@@ -100,7 +102,7 @@ function draw(onMade) {
     { name: "what", title: "What", node: what, summary: () => [["Title", parts.title.value], ["Name", parts.name.value], ["What people do", KINDS[kindOf()][1]], ["Language", parts.language.value]] },
     { name: "bots", title: "Bots", node: grid(parts.chatOnly, parts.itemOnly, parts.tasksField), summary: botSummary },
     { name: "questions", title: "Questions", node: grid(field("study-form", "What they are asked", parts.form, null, { isWide: true }), parts.tiesField, parts.questions.node), summary: () => [["Questions", countOf(parts.questions.questions().length, "question")], ...(isPair(kindOf()) ? [["Ties", boxes.ties.input.checked ? "allowed" : "not allowed"]] : [])] },
-    { name: "people", title: "People", node: people, summary: () => [["Consent", gapsIn(parts.consent.value) ? `${countOf(gapsIn(parts.consent.value), "gap")} to fill` : countOf(parts.consent.value.trim().split(/\s+/).filter(Boolean).length, "word")], ["Practice", countOf(parts.practice.items().length, "item")], ["Attention checks", parts.attention.value]] },
+    { name: "people", title: "People", node: people, summary: () => [["Consent", gapsIn(parts.consent.value) ? `${countOf(gapsIn(parts.consent.value), "gap")} to fill` : countOf(parts.consent.value.trim().split(/\s+/).filter(Boolean).length, "word")], ["Practice", countOf(parts.practice.items().length, "item")], ["Attention checks", parts.attention.value], ...(kindOf() === "chat-pair" ? [["Next two bots", parts.routing.selectedOptions[0].textContent]] : [])] },
   ], { title: "Check", label: "Make the draft", act: () => make(onMade), node: look, update: lastLook });
   fill(form, walk);
   showProblem(byId("new-problem"), null);
@@ -110,6 +112,7 @@ function draw(onMade) {
     for (const node of parts.chatOnly) node.hidden = !isChat(kind);
     for (const node of parts.itemOnly) node.hidden = isChat(kind);
     parts.tiesField.hidden = !isPair(kind);
+    parts.routingField.hidden = kind !== "chat-pair";
     parts.questions.show();
     parts.practice.show();
     update();
@@ -173,6 +176,7 @@ export function protocolOf() {
   return {
     ...kept, kind, title: parts.title.value.trim() || "Study", language: parts.language.value.trim() || "en",
     ...(chats ? { bots: chosenBots(), target: Number(parts.target.value), min_turns: Number(parts.minTurns.value), max_turns: Number(parts.maxTurns.value), delay: parts.delay.value, votes: boxes.votes.input.checked } : { ratings_per_item: Number(parts.ratings.value) }),
+    ...(kind === "chat-pair" ? { routing: parts.routing.value } : {}),
     ...(wholeOrNull(parts.perParticipant) ? { per_participant: wholeOrNull(parts.perParticipant) } : {}),
     form: parts.questions.form(isPair(kind) && boxes.ties.input.checked), consent: parts.consent.value, guidelines: parts.guidelines.value,
     ...(Object.keys(translations).length ? { translations } : {}),
@@ -196,7 +200,7 @@ async function fillFrom(study) {
   for (const name of Object.keys(protocol)) if (!["bot_hashes", "items_sha256", "training", "pay", "stop", "translations", "form", "bots", "kind", "per_participant"].includes(name) && protocol[name] !== null) own[name] = protocol[name];
   copied = study;
   base = own;
-  const fields = { title: protocol.title, kind: protocol.kind, language: protocol.language, consent: protocol.consent, guidelines: protocol.guidelines, perParticipant: protocol.per_participant, target: protocol.target, ratings: protocol.ratings_per_item, minTurns: protocol.min_turns, maxTurns: protocol.max_turns, delay: protocol.delay,
+  const fields = { title: protocol.title, kind: protocol.kind, language: protocol.language, consent: protocol.consent, guidelines: protocol.guidelines, perParticipant: protocol.per_participant, target: protocol.target, ratings: protocol.ratings_per_item, minTurns: protocol.min_turns, maxTurns: protocol.max_turns, delay: protocol.delay, routing: protocol.routing,
     attention: protocol.checks.attention, repeat: protocol.checks.repeat, code: protocol.completion?.code, back: protocol.completion?.return_url, pay: protocol.pay?.amount, currency: protocol.pay?.currency, minutes: protocol.pay?.minutes, retention: protocol.retention_days, stop: protocol.stop?.participants, attempts: protocol.training?.attempts, least: protocol.training?.least };
   for (const [name, value] of Object.entries(fields)) if (value !== undefined && value !== null) parts[name].value = value;
   parts.name.value = `${study.name.slice(0, 58)}-copy`;
@@ -213,6 +217,7 @@ async function fillFrom(study) {
   for (const node of parts.chatOnly) node.hidden = !isChat(protocol.kind);
   for (const node of parts.itemOnly) node.hidden = isChat(protocol.kind);
   parts.tiesField.hidden = !isPair(protocol.kind);
+  parts.routingField.hidden = protocol.kind !== "chat-pair";
   parts.questions.show();
   parts.practice.show();
   update();
@@ -225,6 +230,7 @@ function lacks() {
   const kind = parts.kind.value, least = kind === "chat-pair" ? 2 : 1, found = [];
   const add = (step, id, words) => found.push({ step, id, words });
   if (isChat(kind) && chosenBots().length < least) add("bots", "study-bots", `${least === 1 ? "a bot" : "two bots"} to talk with`);
+  if (kind === "chat-pair" && parts.routing.value === "active" && chosenBots().length < 3) add("people", "study-routing", "three bots or more, or all pairs alike often");
   if (!isChat(kind) && !parts.items.files[0]) add("bots", "study-items", copied ? "the file of items: it is not copied" : "a file of items to judge");
   if (!parts.questions.questions().length) add("questions", "add-question", "a question");
   if (!parts.consent.value.trim()) add("people", "study-consent", "the text that participants agree to");

@@ -84,6 +84,7 @@ function numbers(report) {
     element("p", {}, `${countOf(counts.tasks.done, "task")} of ${countOf(counts.participants, "participant")} ${counts.tasks.done === 1 ? "is" : "are"} done; ${countOf(exclusions.excluded, "participant")} ${exclusions.excluded === 1 ? "is" : "are"} left out.`),
     exclusions.excluded > 0 && kept.tasks === 0 && element("p", { class: "notice warn" }, "Everybody is left out: only the figures of everybody are shown."),
     kept.participants > 0 && kept.participants < needed.conclusion && element("p", { class: "notice warn", id: "too-few" }, element("b", {}, "Too few: "), `${countOf(kept.participants, "participant")} counted. Below ${needed.conclusion} the figures show a direction at best, and below ${needed.interval} there are no intervals.`),
+    report.routing && element("p", { class: "notice", id: "routing" }, userText(report.routing.note)),
     Object.keys(report.protocols).length > 1 && element("p", { class: "notice warn" }, `The protocol was amended: tasks of ${Object.keys(report.protocols).length} protocols are counted together.`),
     report.decisions?.decisions > 0 && element("p", {}, `${countOf(report.decisions.decisions, "decision")} about disagreements ${report.decisions.decisions === 1 ? "changes" : "change"} ${count(report.decisions.answers_that_differ)} of ${count(report.decisions.answers)} answers; every other figure is that of the participants alone.`),
     questions.length ? questions : element("p", { class: "empty" }, "No finished task has an answer yet that could be counted."),

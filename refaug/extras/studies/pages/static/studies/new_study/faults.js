@@ -5,7 +5,7 @@ import { byId, element, userText } from "../../dom.js";
 /** The fields of the form by those of the protocol, and the step that has each. */
 const FIELDS = {
   name: ["what", "study-name"], title: ["what", "study-title"], kind: ["what", "study-kind"], language: ["what", "study-language"], bots: ["bots", "study-bots"], items: ["bots", "study-items"], target: ["bots", "study-target"], ratings_per_item: ["bots", "study-ratings"],
-  per_participant: ["bots", "study-tasks"], min_turns: ["bots", "study-min"], max_turns: ["bots", "study-max"], delay: ["bots", "study-delay"], form: ["questions", "study-form"], consent: ["people", "study-consent"], guidelines: ["people", "study-guidelines"], translations: ["people", "add-language"],
+  per_participant: ["bots", "study-tasks"], min_turns: ["bots", "study-min"], max_turns: ["bots", "study-max"], delay: ["bots", "study-delay"], form: ["questions", "study-form"], routing: ["people", "study-routing"], consent: ["people", "study-consent"], guidelines: ["people", "study-guidelines"], translations: ["people", "add-language"],
   training: ["people", "add-practice"], checks: ["people", "study-attention"], exclude: ["people", "study-attention"], completion: ["people", "study-back"], pay: ["people", "study-pay"], stop: ["people", "study-stop"], retention_days: ["people", "study-retention"],
 };
 
