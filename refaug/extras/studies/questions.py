@@ -86,8 +86,8 @@ def routed_question(protocol: Mapping[str, Any] | None) -> str | None:
     """Return the choice whose order active routing seeks: the first main one, or the form's first; None without it."""
     if protocol is None or protocol.get("routing") != ACTIVE:
         return None
-    asked = protocol["form"]["questions"]
-    choices = [each["id"] for each in asked if each["type"] == "pair" and each.get("scope", "task") == "task"]
+    form_questions = protocol["form"]["questions"]
+    choices = [each["id"] for each in form_questions if each["type"] == "pair" and each.get("scope", "task") == "task"]
     main = (protocol.get("analysis") or {}).get("main") or ()
     return next((each for each in [*main, *choices] if each in choices), None)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -13,8 +13,11 @@ from refaug.core.errors import NotFound
 from refaug.core.options.decoding import made_of
 from refaug.extras.studies.participation.study_store import StoredStudy
 from refaug.extras.studies.participation.tables import STUDIES, STUDY_BOTS, STUDY_PARTICIPANTS, STUDY_TASKS, TASK_STATES
+from refaug.extras.studies.participation.tasks.routed_pairs import routed_wins
 from refaug.extras.studies.participation.tasks.task_assignment import BOT_FAILED, LIVE
 from refaug.extras.studies.protocol.study_protocol import is_chat
+from refaug.extras.studies.questions import ACTIVE
+from refaug.extras.studies.routing import decides, routed_target
 from refaug.service.audit import add_row
 from refaug.service.database.database import Database, time_text
 from refaug.service.prometheus_figures import AddedFigure
@@ -91,7 +94,24 @@ def study_slots(database: Database, study: StoredStudy) -> list[StudySlot]:
             select(STUDY_BOTS).where(STUDY_BOTS.c.study == study.id).order_by(STUDY_BOTS.c.slot)
         ).all()
         counts = _slot_counts(connection, study, is_pilot=is_pilot)
-    return [_slot(study, bot, counts) for bot in bots]
+        slots = [_slot(study, bot, counts) for bot in bots]
+        if study.protocol.fields.get("routing") != ACTIVE:
+            return slots
+        return _routed_slots(connection, study, slots, is_pilot=is_pilot)
+
+
+def _routed_slots(
+    connection: Connection, study: StoredStudy, slots: Sequence[StudySlot], *, is_pilot: bool
+) -> list[StudySlot]:
+    """Return the slots with a bot's share of all tasks as its target, or what is done once no more are wanted."""
+    targets = {slot.slot: slot.target for slot in slots if slot.target}
+    most, columns = routed_target(list(targets.values())), STUDY_TASKS.c
+    mine = (columns.study == study.id, columns.is_pilot == is_pilot, columns.state == "done")
+    done = select(func.count()).where(*mine, columns.check_kind.is_(None))
+    wins = routed_wins(connection, study, sorted(targets), is_pilot=is_pilot)
+    is_over = connection.execute(done).scalar_one() >= most or decides(wins)
+    share = 2 * most // len(targets) if targets else 0
+    return [replace(slot, target=slot.done if is_over else share) if slot.target else slot for slot in slots]
 
 
 def _slot(study: StoredStudy, bot: Row[Any], counts: Mapping[tuple[int, str], int]) -> StudySlot:

@@ -228,8 +228,8 @@ def study_report(
     if "decided" in analyses:
         analyses["decided"]["agreement"] = []  # one decision for all who disagreed is no agreement
     routing = None
-    if (question := routed_question(protocol)) is not None:
-        routing, analyses = routed_analyses(analyses, groups, questions, question, settings.level)
+    if protocol is not None and (question := routed_question(protocol)) is not None:
+        routing, analyses = routed_analyses(analyses, groups, questions, question, protocol["bots"], settings.level)
     return {
         "study_report": FORMAT,
         "refaug": VERSION,

@@ -36,11 +36,12 @@ def routed_analyses(
     groups: Mapping[str, Sequence[StudyTask]],
     questions: Sequence[AskedQuestion],
     question: str,
+    bots: Sequence[str],
     level: float,
 ) -> tuple[dict[str, object], dict[str, Any]]:
-    """Return what is said of the routing, and the analyses without the intervals that cannot be printed."""
+    """Return the facts of the routing, and the analyses without the intervals that cannot be printed."""
     votes = {name: _votes(group, questions, question) for name, group in groups.items()}
-    has_stopped = {name: bool(own) and decides(wins_of(own)) for name, own in votes.items()}
+    has_stopped = {name: _is_decided(own, bots) for name, own in votes.items()}
     shown = {name: _without_intervals(analysis) for name, analysis in analyses.items()}
     for name, own in votes.items():
         if has_stopped[name]:
@@ -48,14 +49,14 @@ def routed_analyses(
             fit["bots"] = _with_intervals(fit["bots"], own, level)
     counted = len(votes["kept"])
     how = f"Active routing by {question}: votes chose the pairs, but for one in {round(1 / EXPLORED)}"
-    said = _STOPPED if has_stopped["kept"] else _WENT_ON
+    ending = _STOPPED if has_stopped["kept"] else _WENT_ON
     routing: dict[str, object] = {
         "question": question,
         "explored": EXPLORED,
         "fewest_votes": FEWEST_VOTES,
         "votes": counted,
         "stopped": has_stopped,
-        "note": f"{how}; after {counted:,} votes {said}",
+        "note": f"{how}; after {counted:,} votes {ending}",
     }
     return routing, shown
 
@@ -68,12 +69,17 @@ def _votes(group: Sequence[StudyTask], questions: Sequence[AskedQuestion], quest
     ]
 
 
+def _is_decided(votes: Sequence[PairVote], bots: Sequence[str]) -> bool:
+    """Return whether the votes decide the order of all bots."""
+    return {bot for vote in votes for bot in (vote.first, vote.second)} == set(bots) and decides(wins_of(votes))
+
+
 def _without_intervals(part: Any) -> Any:
     """Return a part of an analysis with null for each bound and p; a figure that has a reason for that has it."""
     if isinstance(part, Mapping):
-        kept = {name: None if _is_bound_or_p(name) else _without_intervals(inner) for name, inner in part.items()}
-        kept |= dict.fromkeys(_DRAWS & kept.keys(), 0)
-        return {**kept, "why": ROUTED} if "why" in kept else kept
+        shown = {name: None if _is_bound_or_p(name) else _without_intervals(inner) for name, inner in part.items()}
+        shown |= dict.fromkeys(_DRAWS & shown.keys(), 0)
+        return {**shown, "why": ROUTED} if "why" in shown else shown
     if isinstance(part, list | tuple):
         return [_without_intervals(inner) for inner in part]
     return part

@@ -102,6 +102,7 @@ def test_votes_choose_the_pairs_until_the_order_is_decided(database_url: str, tm
         voters = Voters(client, new_study(client, "routed", routed_protocol(target=200)), seed=1, strengths=strengths)
         voters.vote(60)
         progress = client.get("/v1/studies/routed/progress").json()
+        assert all(bot["done"] == bot["target"] for bot in progress["bots"])
         assert FEWEST_VOTES <= progress["counts"]["tasks_done"] == len(voters.pairs) < 6 * 200
         assert decides(voters.wins)
         assert Counter(person.state["step"] for person in voters.people)["full"] > 0

@@ -193,7 +193,12 @@ def routed_tasks(strengths: Sequence[float], votes: int, seed: int = 1) -> list[
 
 
 ACTIVE = protocol(
-    BETTER, NICER, kind="chat-pair", routing="active", analysis={"draws": 50, "seed": 1, "main": ["better"]}
+    BETTER,
+    NICER,
+    kind="chat-pair",
+    bots=[*BOTS],
+    routing="active",
+    analysis={"draws": 50, "seed": 1, "main": ["better"]},
 )
 
 

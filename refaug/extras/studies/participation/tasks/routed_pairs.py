@@ -42,8 +42,8 @@ def routed_wins(
     """
     place, wins = {slot: at for at, slot in enumerate(slots)}, np.zeros((len(slots), len(slots)))
     question = routed_question(study.protocol.fields)
-    given = {"study": study.id, "is_pilot": is_pilot, "question": question, "without": without}
-    for first, second, left, answer, count in connection.execute(_VOTES, given).all():
+    parameters = {"study": study.id, "is_pilot": is_pilot, "question": question, "without": without}
+    for first, second, left, answer, count in connection.execute(_VOTES, parameters).all():
         if first in place and second in place:  # and not of a bot that was changed after a pilot
             outcome = CHOICES[orjson.loads(answer)] * (1 if left == first else -1)
             wins[place[first], place[second]] += count * (1 + outcome) / 2

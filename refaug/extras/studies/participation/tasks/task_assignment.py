@@ -367,9 +367,9 @@ def _routed_place(
         return None
     places = [place for place, pair in enumerate(slots) if all(slot in ordered for slot in pair)]
     last = connection.execute(_LAST_PAIR, {"participant": attending.participant.id}).first()
-    others = [usable[place] and slots[place] != last for place in places]
+    other_pairs = [usable[place] and slots[place] != last for place in places]
     coming = pair_table([held[place] for place in places], len(ordered))
-    allowed = others if any(others) else [usable[place] for place in places]
+    allowed = other_pairs if any(other_pairs) else [usable[place] for place in places]
     chosen = routed_pair(wins, coming, allowed, attending.protocol["seed"])
     return None if chosen is None else places[chosen]
 

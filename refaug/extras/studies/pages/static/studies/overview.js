@@ -24,7 +24,7 @@ function nextStep(study, { counts, bots }) {
   switch (study.state) {
     case "draft": return ["Try it first", "Begin the pilot, make a link, and do a task yourself. Nobody sees a draft.", "pilot"];
     case "pilot": return counts.tasks_done ? ["Open it when the pilot is right", `${countOf(counts.tasks_done, "task")} done in the pilot. Look at the responses, then open the study: the pilot no longer counts.`, "open"] : ["Do a task as participants do", "Make a link, and open it in another browser.", "links"];
-    case "open": return isFull ? ["Every bot has its target", "Close the study, and read the report.", "close"] : counts.participants ? ["It runs", "Read what comes in; attention checks and hasty answers have flags.", "responses"] : ["Invite people", "Nobody has come yet: make links, and send them.", "links"];
+    case "open": return isFull ? [study.protocol.routing === "active" ? "It has its votes, and takes no more" : "Every bot has its target", "Close the study, and read the report.", "close"] : counts.participants ? ["It runs", "Read what comes in; attention checks and hasty answers have flags.", "responses"] : ["Invite people", "Nobody has come yet: make links, and send them.", "links"];
     case "paused": return ["It pauses", "Nobody gets a new task until you open it again.", "open"];
     default: return ["It is over", "The report has means, differences and agreement.", "report"];
   }
