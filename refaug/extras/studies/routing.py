@@ -77,8 +77,7 @@ class RoutedStudies:
         curve = -(self._totals if coming is None else self._totals + coming) * chance * (1 - chance)
         places = np.arange(self.bots)
         curve[:, places, places] = -curve.sum(axis=2) + PRIOR
-        inverse: Floats = np.linalg.inv(curve)
-        return inverse
+        return np.asarray(np.linalg.inv(curve), dtype=np.float64)
 
     @property
     def _totals(self) -> Floats:
@@ -103,7 +102,7 @@ def next_pairs(
     chance = 1 / (1 + np.exp(-gap))
     telling = scipy.special.ndtr(-np.abs(gap) / np.sqrt(variance)) * np.log1p(chance * (1 - chance) * variance)
     merit = np.where(explores[:, None], -given[:, first, second], telling) + 1e-9 * ties
-    return np.where(allowed, merit, -np.inf).argmax(axis=1)
+    return np.asarray(np.where(allowed, merit, -np.inf).argmax(axis=1), dtype=np.intp)
 
 
 def is_decided(studies: RoutedStudies, covariance: Floats) -> NDArray[np.bool_]:
@@ -113,8 +112,8 @@ def is_decided(studies: RoutedStudies, covariance: Floats) -> NDArray[np.bool_]:
     above, below = order[:, :-1], order[:, 1:]
     gap = studies.strengths[rows, above] - studies.strengths[rows, below]
     variance = covariance[rows, above, above] + covariance[rows, below, below] - 2 * covariance[rows, above, below]
-    is_apart: NDArray[np.bool_] = (gap > Z * np.sqrt(variance)).all(axis=1)
-    return is_apart & (studies.votes.sum(axis=(1, 2)) >= FEWEST_VOTES)
+    is_apart = (gap > Z * np.sqrt(variance)).all(axis=1)
+    return np.asarray(is_apart & (studies.votes.sum(axis=(1, 2)) >= FEWEST_VOTES), dtype=np.bool_)
 
 
 def decides(wins: Floats) -> bool:
@@ -223,4 +222,5 @@ def clustered_fit(bots: int, first: Ints, second: Ints, wins: Floats, person: In
 def _slope(design: Floats, wins: Floats, strengths: Floats, ridge: Floats) -> tuple[Floats, Floats]:
     """Return by how much each outcome is off its chance, and the inverse of the information."""
     chance = 1 / (1 + np.exp(-design @ strengths))
-    return wins - chance, np.linalg.inv((design.T * (chance * (1 - chance))) @ design + ridge)
+    information = (design.T * (chance * (1 - chance))) @ design + ridge
+    return wins - chance, np.asarray(np.linalg.inv(information), dtype=np.float64)

@@ -97,19 +97,19 @@ def test_votes_choose_the_pairs_until_the_order_is_decided(database_url: str, tm
     database.migrate()
     database.close()
     with client_of(home, ready=False, database=database_url) as client:
-        add_bots(client, *BOTS)
-        strengths = (6.0, 4.0, 1.5, 0.0)
-        voters = Voters(client, new_study(client, "routed", routed_protocol(target=200)), seed=1, strengths=strengths)
-        voters.vote(60)
+        add_bots(client, *BOTS[:3])
+        token = new_study(client, "routed", routed_protocol(bots=[*BOTS[:3]], target=200))
+        voters = Voters(client, token, seed=1, strengths=(4.5, 2.0, 0.0))
+        voters.vote(20)
         progress = client.get("/v1/studies/routed/progress").json()
         assert all(bot["done"] == bot["target"] for bot in progress["bots"])
-        assert FEWEST_VOTES <= progress["counts"]["tasks_done"] == len(voters.pairs) < 6 * 200
+        assert FEWEST_VOTES <= progress["counts"]["tasks_done"] == len(voters.pairs) < 3 * 200
         assert decides(voters.wins)
         assert Counter(person.state["step"] for person in voters.people)["full"] > 0
         assert all(person.state["completion"]["code"] for person in voters.people if person.state["step"] == "done")
-        # A pair of neighbours was asked more often than one that is far apart; the floor asks every pair.
+        # Neighbours were compared more often than the ends of the order, which explorations alone go to.
         asked = Counter(voters.pairs)
-        assert asked[2, 3] > asked[0, 3] >= EXPLORED * len(voters.pairs) / 6 / 3
+        assert min(asked[0, 1], asked[1, 2]) > asked[0, 2] >= EXPLORED * len(voters.pairs) / 2
         assert told(client) == [
             ("study routed has decided the order of its bots, and takes no more tasks", len(voters.pairs))
         ]
@@ -119,14 +119,14 @@ def test_votes_choose_the_pairs_until_the_order_is_decided(database_url: str, tm
             voters.people[withdrawn].done("withdraw")
             withdrawn += 1
         late = Person(client)
-        late.enter(voters._token)
+        late.enter(token)
         late.agree()
         assert late.done("tasks/next")["step"] == "task"
 
 
 def remaining(client: TestClient) -> np.ndarray:
     """The wins that records still have."""
-    wins, place = np.zeros((len(BOTS), len(BOTS))), {bot: at for at, bot in enumerate(BOTS)}
+    wins, place = np.zeros((3, 3)), {bot: at for at, bot in enumerate(BOTS[:3])}
     for record in map(json.loads, client.get("/v1/studies/routed/export").text.splitlines()):
         if record["state"] == "done":
             sides = {bot["side"]: place[bot["bot"]] for bot in record["bots"]}
