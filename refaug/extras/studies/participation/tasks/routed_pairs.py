@@ -23,7 +23,6 @@ _VOTES: Final = (  # of everybody who has not withdrawn and is not excluded by h
         STUDY_TASKS.c.is_pilot == bindparam("is_pilot"),
         STUDY_TASKS.c.state == "done",
         STUDY_TASKS.c.check_kind.is_(None),
-        STUDY_TASKS.c.id != bindparam("without"),
         STUDY_PARTICIPANTS.c.excluded_reason.is_(None),
         STUDY_ANSWERS.c.side == "",
         STUDY_ANSWERS.c.turn == 0,
@@ -33,16 +32,11 @@ _VOTES: Final = (  # of everybody who has not withdrawn and is not excluded by h
 )
 
 
-def routed_wins(
-    connection: Connection, study: StoredStudy, slots: Sequence[int], *, is_pilot: bool, without: str = ""
-) -> Floats:
-    """Return how often each bot of these slots won over each other one, a tie being half a win of each.
-
-    `without` is a task whose vote does not count.
-    """
+def routed_wins(connection: Connection, study: StoredStudy, slots: Sequence[int], *, is_pilot: bool) -> Floats:
+    """Return how often each bot of these slots won over each other one, a tie being half a win of each."""
     place, wins = {slot: at for at, slot in enumerate(slots)}, np.zeros((len(slots), len(slots)))
     question = routed_question(study.protocol.fields)
-    parameters = {"study": study.id, "is_pilot": is_pilot, "question": question, "without": without}
+    parameters = {"study": study.id, "is_pilot": is_pilot, "question": question}
     for first, second, left, answer, count in connection.execute(_VOTES, parameters).all():
         if first in place and second in place:  # and not of a bot that was changed after a pilot
             outcome = CHOICES[orjson.loads(answer)] * (1 if left == first else -1)
