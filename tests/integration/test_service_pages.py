@@ -109,6 +109,7 @@ def test_a_job_is_started_by_its_form_and_followed_to_its_result(browsed: Browse
     job = browsed.server.ask("GET", "/v1/jobs", params={"limit": 1}).json()["jobs"][0]
     assert job["id"] in page.text("#job")
     assert page.run("document.querySelectorAll('#job .log li').length") >= 3
+    page.until(f"document.querySelector('#audit a')?.hash === '#job={job['id']}'")  # who queued it leads to it
 
 
 def test_a_job_is_opened_read_and_closed_by_keyboard_alone(browsed: Browsed, page: Any) -> None:

@@ -75,7 +75,13 @@ export async function loadAudit(isAdmin, shown = ROWS) {
   place.removeAttribute("aria-busy");
 }
 
-const act = ({ at, actor, action, subject, details }) => [moment(at), userText(actor), userText(action), userText(subject), element("span", { class: "faint" }, userText(detailsOf(details)))];
+const act = ({ at, actor, action, subject, details }) => [moment(at), userText(actor), userText(action), linked(subject), element("span", { class: "faint" }, userText(detailsOf(details)))];
+
+/** Return what an act was about; a job leads to what became of it. */
+function linked(subject) {
+  const [, job] = /^job ([0-9a-z]{26})$/.exec(subject) ?? [];
+  return job ? element("a", { href: `#job=${job}` }, userText(subject)) : userText(subject);
+}
 
 const detailsOf = (details) => Object.entries(details).map(([name, value]) => `${name} ${typeof value === "object" && value !== null ? Object.values(value).join(", ") : name === "bytes" ? bytes(value) : value}`).join(", ");
 

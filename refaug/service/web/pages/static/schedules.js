@@ -19,7 +19,7 @@ export async function showSchedules(isAdmin, refresh) {
       element("th", { scope: "row" }, userText(row.name), " ", row.enabled ? "" : badge("paused", "warn")),
       element("td", { dataset: { name: "When" } }, element("code", {}, row.cron), ` ${row.timezone}`),
       element("td", { dataset: { name: "What" } }, row.order.kind, " ", userText(row.order.index ?? row.order.log ?? row.order.name ?? "")),
-      element("td", { dataset: { name: "Next" } }, row.next.length ? row.next.slice(0, 3).map((due) => element("div", {}, dueMoment(due, row.timezone))) : row.enabled ? "never due again" : "paused"),
+      element("td", { dataset: { name: "Next" } }, row.next.length ? row.next.slice(0, 3).map((due) => element("div", {}, dueMoment(due, row.timezone))) : row.enabled ? "no next time is known" : "paused"),
       element("td", { class: "actions" }, runsButton(row.name), isAdmin && actions(row, refresh)))))));
 }
 

@@ -86,7 +86,7 @@ async function wasDoneSince(failed) {
 
 async function lastFiring(schedule) {
   const [last] = schedule.firings;
-  const next = schedule.enabled ? (schedule.next[0] ? ["next ", dueMoment(schedule.next[0], schedule.timezone)] : "never due again") : "paused";
+  const next = schedule.enabled ? (schedule.next[0] ? ["next ", dueMoment(schedule.next[0], schedule.timezone)] : "no next time is known") : "paused";
   if (!last) return ["has not run yet; ", next];
   if (!last.job) return [element("span", { class: "warn" }, "did not run "), moment(last.due), ": ", userText(last.note ?? ""), "; ", next];
   if (last.state === null) return ["ran ", moment(last.due), "; its job was removed since; ", next];
