@@ -11,6 +11,7 @@ import argparse
 import base64
 import io
 import itertools
+import json
 import re
 import sys
 import tempfile
@@ -320,14 +321,16 @@ def show_study(page: Page, tab: str = "overview", there: str = "#study-view h2, 
     """Open a part of the page of the study."""
     page.go(f"{LINKS['study']}&tab={tab}")
     page.until("!document.querySelector('#study-view').hidden && !document.querySelector('[aria-busy]')")
-    page.until(f"document.querySelector('{there}')")
+    page.until(f"document.querySelector({json.dumps(there)})")
 
 
 def show_response(page: Page) -> None:
     """Open the newest response of the study."""
-    show_study(page, "responses", "#responses tbody tr")
-    page.run("document.querySelector('#responses tbody a, #responses tbody button').click()")
-    page.until("document.querySelector('.message')")
+    first = "#responses .grid-space > [data-place='0']"
+    show_study(page, "responses", first)
+    page.until(f'document.querySelector("{first}").children[1].innerText.length > 1')
+    page.run(f'document.querySelector("{first}").click()')
+    page.until("document.querySelector('#responses .message, .message')")
 
 
 PAGES: Final = {

@@ -113,6 +113,7 @@ def test_a_first_study_takes_at_most_25_acts(browsed: Browsed) -> None:
     looks_right(page)
     researcher.press("Add two that reply from chat")
     page.until(f"document.querySelectorAll('#study-bots input:checked').length === {len(TWO)}")
+    page.until("document.activeElement.matches('#study-bots input')")
     researcher.fill("#study-delay", "none")
     researcher.press("Next")
     researcher.press("Next")

@@ -156,7 +156,7 @@ async function showForm() {
 async function showBots(chosen = []) {
   const bots = await listAll("/v1/bots", "bots");
   fill(parts.bots, bots.length ? bots.map((bot) => { const choice = box(`bot-${bot.name}`, printable(bot.name)); choice.input.value = bot.name; choice.input.checked = chosen.includes(bot.name); choice.append(element("span", { class: "faint" }, bot.kind)); return choice; })
-    : await firstBots(byId("new-problem"), async (names) => { await showBots(names); update(); }));
+    : await firstBots(byId("new-problem"), async (names) => { await showBots(names).catch((error) => showProblem(byId("new-problem"), error)); update(); parts.bots.querySelector("input, button")?.focus(); }));
 }
 
 // ── the protocol ──────────────────────────────────────────────────────────────────────────────────────────────────────
