@@ -184,8 +184,7 @@ def test_items_are_judged_by_keys_and_nothing_names_a_system(browsed: Browsed, d
     for key in keys:
         press_key(device, key)
     if kind == "label-turns":
-        select = "document.querySelector('.spans-of select[id$=to]')"
-        device.run(f"{select}.value = '2'; {select}.dispatchEvent(new Event('change', {{bubbles: true}}))")
+        device.run("document.querySelectorAll('.unit')[0].click(); document.querySelectorAll('.unit')[2].click()")
         device.run("document.querySelector('.spans-of button').click()")
     looks_right(device)
     press_button(device, "#finish")

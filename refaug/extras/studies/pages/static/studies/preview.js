@@ -4,6 +4,7 @@ import { element } from "../dom.js";
 import { countOf } from "../format.js";
 import { itemOf, paragraphs, turnList } from "../take/dialogues.js";
 import { createForm } from "../take/forms.js";
+import { markableText } from "../take/spans.js";
 
 const EXAMPLE = [["participant", "Hello! What did you do today?"], ["bot", "I went to the market and bought some tea."], ["participant", "Which one do you like best?"], ["bot", "The green one."]].map(([role, text], place) => ({ n: place + 1, role, text, state: "answered" }));
 const SIDES = (kind) => (/^(chat-)?pair/.test(kind) ? ["left", "right"] : ["one"]);
@@ -18,11 +19,16 @@ function exampleOf(kind, training) {
 
 /** Return consent, screening, guidelines, an example and the form of a protocol, one below the other. */
 export function previewOf(protocol) {
-  const form = (scopes, prefix = "") => createForm(protocol.form, { scopes, prefix, onAnswer: () => undefined, textOf: () => EXAMPLE[1].text });
+  const form = (scopes, prefix = "", text = null) => createForm(protocol.form, { scopes, prefix, onAnswer: () => undefined, text });
   const example = exampleOf(protocol.kind, protocol.training), step = (title, ...content) => element("section", { class: "panel", "aria-label": title }, element("h3", {}, title), content);
   const screening = createForm({ questions: protocol.screening ?? [] }, { onAnswer: () => undefined });
   const hasSides = SIDES(protocol.kind).length > 1;
-  const extra = (turn) => { const made = form(["turn"], `${turn.n}/`); return turn.role === "bot" && !made.isEmpty ? made.node : null; };
+  const ofTurns = protocol.form.questions.filter(({ scope }) => scope === "turn"), hasSpans = ofTurns.some(({ type }) => type === "spans");
+  const extra = (turn) => {
+    if (turn.role !== "bot" || !ofTurns.length) return null;
+    const words = hasSpans ? markableText(turn.text) : null;
+    return { node: form(["turn"], `${turn.n}/`, words).node, text: words?.node };
+  };
   return element("div", { class: "preview take", lang: protocol.language },
     step("1. Consent", paragraphs(protocol.consent || "(no text yet: the study cannot begin without one)", 4), !screening.isEmpty && screening.node),
     protocol.guidelines && step("2. What to do", paragraphs(protocol.guidelines, 4)),

@@ -10,7 +10,7 @@ const TYPING = { perCharacter: 0.04, before: 0.15, by: 3 }; // seconds of typing
 
 const roleOf = (side, role) => (role === "participant" ? say("you") : side === "left" ? say("bot_left") : side === "right" ? say("bot_right") : say("bot"));
 
-/** Return a conversation: `{node, end, update, canClose}`, with `end` the row that stays in sight; `onChange` hears when it may be closed and when enough was said, `onTrouble` of refusals. */
+/** Return a conversation: `{node, end, update, canClose, replies}`, with `end` the row that stays in sight; `onChange` hears when it may be closed and when enough was said, `onTrouble` of refusals. */
 export function createChat(task, study, { onChange, onTrouble }) {
   const isPair = task.sides.length > 1;
   const logs = task.sides.map(({ side }) => ({ side, node: element("div", { class: "log-of-chat", role: "log", "aria-live": "polite", "aria-label": isPair ? roleOf(side, "bot") : say("conversation") }), rows: new Map() }));
@@ -73,8 +73,9 @@ export function createChat(task, study, { onChange, onTrouble }) {
   function addMessage(log, message) {
     if (log.rows.has(keyOf(message))) return;
     const isBot = message.role === "bot", hasReply = message.state !== "unanswered", votes = isBot && hasReply && study.votes && !isOpening(log.side, message) ? voteButtons(log.side, message) : null;
-    const row = element("div", { class: `message ${message.role}`, dataset: { n: message.n } }, element("span", { class: "speaker" }, roleOf(log.side, message.role)), hasReply ? spoken(message.text) : element("span", { class: "faint" }, say("no_reply")), votes?.node);
-    log.rows.set(keyOf(message), { node: row, vote: votes?.show });
+    const text = hasReply ? spoken(message.text) : element("span", { class: "faint" }, say("no_reply"));
+    const row = element("div", { class: `message ${message.role}`, dataset: { n: message.n } }, element("span", { class: "speaker" }, roleOf(log.side, message.role)), text, votes?.node);
+    log.rows.set(keyOf(message), { node: row, vote: votes?.show, text, message });
     log.node.querySelector(".pending")?.remove();
     log.node.append(row);
     showDots(log, false);
@@ -186,6 +187,12 @@ export function createChat(task, study, { onChange, onTrouble }) {
     button.disabled = isLong || !mayWrite();
   }
 
+  /** Return the replies that may be asked about, while the conversation is rated; a fixed opening is none. */
+  function replies(isRating) {
+    for (const log of logs) log.node.setAttribute("aria-live", isRating ? "off" : "polite"); // questions are no messages
+    return logs.flatMap(({ side, rows }) => [...rows.values()].filter(({ message: { role, n, state } }) => role === "bot" && state === "answered" && !(study.opening === "fixed" && n === 1)).map((row) => ({ side, ...row })));
+  }
+
   input.addEventListener("input", () => { drafts.set(`${current.id}/message`, input.value.slice(0, 20_000)); showHelp(); });
   input.addEventListener("keydown", (event) => {
     if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
@@ -194,6 +201,6 @@ export function createChat(task, study, { onChange, onTrouble }) {
   });
   input.value = drafts.get(`${task.id}/message`) ?? "";
   update(task);
-  return { node, end, update, canClose, focus: () => input.focus() };
+  return { node, end, update, canClose, replies, focus: () => input.focus() };
 }
 

@@ -27,12 +27,12 @@ function paragraphOrList(lines) {
   return [at > 0 && element("p", { dir: "auto", class: "lines" }, lines.slice(0, at).join("\n")), element("ul", {}, lines.slice(at).map((line) => element("li", { dir: "auto" }, line.replace(/^\s*[-*] /u, ""))))];
 }
 
-/** Return the turns of a dialogue; `marked` names the speaker that is asked about. */
+/** Return the turns of a dialogue; `marked` names the speaker that is asked about, `extra` asks about a turn. */
 export function turnList(turns, { label, marked = "", extra = () => null }) {
   return element("ol", { class: "turns", "aria-label": label }, (turns ?? []).map((turn) => {
-    const isBot = turn.role === "bot";
+    const isBot = turn.role === "bot", asked = extra(turn);
     return element("li", { class: `message ${isBot ? "bot" : "participant"} ${isBot && marked ? "marked" : ""}` },
-      element("span", { class: "speaker" }, isBot ? marked || say("bot") : say("guest")), spoken(turn.text), extra(turn));
+      element("span", { class: "speaker" }, isBot ? marked || say("bot") : say("guest")), asked?.text ?? spoken(turn.text), asked?.node);
   }));
 }
 
@@ -48,5 +48,5 @@ export function itemOf({ sides, payload }, extra) {
       reply !== undefined && text(say("reply"), reply), reference !== undefined && text(say("reference"), reference)];
   }
   if (sides.length === 1) return [box(say("conversation"), turnList(sides[0].messages, { label: say("conversation"), extra }))];
-  return [element("div", { class: "sides" }, sides.map(({ side, messages }) => box(say(`conversation_${side}`), turnList(messages, { label: say(`conversation_${side}`), marked: say(`speaker_${side}`), extra }))))];
+  return [element("div", { class: "sides" }, sides.map(({ side, messages }) => box(say(`conversation_${side}`), turnList(messages, { label: say(`conversation_${side}`), marked: say(`speaker_${side}`), extra: (turn) => extra?.(turn, side) }))))];
 }

@@ -1,19 +1,20 @@
 /** Forms as data: questions become fields that a finger, a mouse, the keys 1–9 and a screen reader can all fill in. */
 
-import { element, fill } from "../dom.js";
+import { element } from "../dom.js";
+import { markableText, spanField } from "./spans.js";
 import { say, studyLanguage } from "./words.js";
 
 let made = 0; // forms on this page, so that ids are never used twice
 const PAUSE_MS = 600, LONGEST_TEXT = 20_000; // milliseconds, characters
 
 const sameValue = (one, other) => JSON.stringify(one ?? null) === JSON.stringify(other ?? null);
-const isEmpty = (value) => value === undefined || value === null || value === "" || (Array.isArray(value) && value.length === 0);
+const isEmpty = (value) => value === undefined || value === null || value === ""; // no label at all is an answer
 
 /**
  * Return a form: `{node, update, values, missing, showMissing, press}`. `prefix` stands before the ids of answers of
- * one side or turn, and `onAnswer(key, value, isTyping)` hears every change.
+ * one side or turn, `onAnswer(key, value, isTyping)` hears every change, and parts of `text` can be marked.
  */
-export function createForm(form, { scopes = ["task"], prefix = "", onAnswer, textOf = () => "" }) {
+export function createForm(form, { scopes = ["task"], prefix = "", onAnswer, text = null }) {
   const id = `form-${made += 1}`, values = {}, dirty = new Set();
   const questions = form.questions.filter((question) => scopes.includes(question.scope ?? "task"));
   const fields = questions.map((question) => {
@@ -25,18 +26,18 @@ export function createForm(form, { scopes = ["task"], prefix = "", onAnswer, tex
       onAnswer(prefix + question.id, value, isTyping);
     };
     const problem = element("p", { class: "bad problem", id: `${id}-${question.id}-problem`, hidden: true }, say("answer_first"));
-    const field = (FIELDS[question.type] ?? textField)(question, `${id}-${question.id}`, change, textOf);
+    const field = (FIELDS[question.type] ?? textField)(question, `${id}-${question.id}`, change, text);
     field.node.append(problem);
     const complain = (isMissing) => { problem.hidden = !isMissing; field.node.classList.toggle("missing", isMissing); };
     return { question, ...field, complain };
   });
   const node = element("div", { class: "questions", lang: studyLanguage() }, fields.map((field) => field.node));
-  const applies = ({ show_if: conditions }) => Object.entries(conditions ?? {}).every(([other, wanted]) => (Array.isArray(wanted) ? wanted : [wanted]).some((value) => sameValue(value, values[other])));
+  const applies = ({ show_if: conditions }) => Object.entries(conditions ?? {}).every(([other, wanted]) => (Array.isArray(wanted) ? wanted : [wanted]).some((value) => labelsOf(values[other]).some((label) => sameValue(value, label))));
   function showWhatApplies() {
     for (const field of fields) field.node.hidden = !applies(field.question);
   }
   const missing = () => fields.filter(({ question }) => question.required && applies(question) && isEmpty(values[question.id]));
-  const firstOpen = (from = 0) => fields.slice(from).find(({ question, press, node: place }) => !place.hidden && (press || question.required) && isEmpty(values[question.id]));
+  const firstOpen = (from = 0) => fields.slice(from).find(({ question, press, node: place }) => !place.hidden && ((press && question.type !== "labels") || question.required) && isEmpty(values[question.id]));
   showWhatApplies();
   return {
     node,
@@ -58,6 +59,8 @@ export function createForm(form, { scopes = ["task"], prefix = "", onAnswer, tex
       const name = key.slice(prefix.length);
       if (key.startsWith(prefix) && sameValue(values[name], value)) dirty.delete(name);
     },
+    /** The keys of texts, which may have been typed and never sent. */
+    typedKeys: fields.filter(({ question }) => question.type === "text").map(({ question }) => prefix + question.id),
     /** Put back what was typed and never sent. */
     restore(key, text) {
       const field = fields.find(({ question }) => prefix + question.id === key);
@@ -85,15 +88,19 @@ export function createForm(form, { scopes = ["task"], prefix = "", onAnswer, tex
     },
     hasOpen: () => Boolean(firstOpen()),
     focusOpen: () => firstOpen()?.focus(),
-    /** Answer by a digit: the question with the focus, or the first one that is open. Return whether it was one of ours. */
+    /** Answer by a digit: the question with the focus, or the first one that is open. Return whether that was it: several labels may follow. */
     press(digit) {
       const field = fields.find((one) => one.node.contains(document.activeElement) && one.press) ?? firstOpen();
-      if (!field?.press?.(digit)) return false;
+      if (!field?.press?.(digit)) return "";
+      if (field.question.type === "labels") return "stays";
       (firstOpen(fields.indexOf(field) + 1) ?? field).focus();
-      return true;
+      return "answered";
     },
   };
 }
+
+/** Return what conditions look for: an answer, or each of its labels. */
+const labelsOf = (value) => (Array.isArray(value) ? value.map((one) => one?.label ?? one) : [value]);
 
 function wordsOf(question, value) {
   const options = optionsOf(question);
@@ -117,8 +124,9 @@ function optionsOf(question) {
 
 /** One of several: seven points of a scale, options, or the left and the right of a pair. */
 function choiceField(question, id, change) {
-  const options = optionsOf(question), isScale = question.type === "likert", isMultiple = question.multiple === true;
-  const chosen = () => [...inputs].map((input, place) => (input.checked ? options[place].value : undefined)).filter((value) => value !== undefined);
+  const options = optionsOf(question), isScale = question.type === "likert", isMultiple = question.type === "labels";
+  const none = isMultiple && question.required ? noneOf(id, (value) => { if (value) inputs.forEach((input) => { input.checked = false; }); change(value); }) : null;
+  const chosen = () => { none?.set(null); const labels = options.filter((option, place) => inputs[place].checked).map(({ value }) => value); return labels.length ? labels : null; };
   const inputs = options.map((option, place) => element("input", {
     type: isMultiple ? "checkbox" : "radio", name: id, id: `${id}-${place}`, value: String(place), required: question.required && !isMultiple,
     onchange: () => change(isMultiple ? chosen() : option.value),
@@ -126,13 +134,13 @@ function choiceField(question, id, change) {
   const [low, high] = question.ends ?? [];
   const labels = options.map((option, place) => element("label", { class: "option", for: `${id}-${place}` }, inputs[place], element("span", { class: "option-text" },
     isScale && place === 0 && low ? element("span", { class: "visually-hidden" }, `${low}: `) : null, isScale && place === options.length - 1 && high ? element("span", { class: "visually-hidden" }, `${high}: `) : null, option.text)));
-  const places = element("div", { class: "options" }, labels);
+  const places = element("div", { class: "options" }, labels, none?.node);
   if (isScale && options.length <= 8) places.style.setProperty("--points", options.length);
-  const node = element("fieldset", { class: `question ${isScale ? "scale" : question.type}`, "aria-describedby": `${id}-problem` },
+  const node = element("fieldset", { class: `question ${isScale ? "scale" : isMultiple ? "choice" : question.type}`, "aria-describedby": `${id}-problem` },
     element("legend", {}, title(question), isMultiple && element("span", { class: "faint optional" }, `(${say("choose_all")})`)),
     places,
     isScale && (low || high) && element("div", { class: "ends faint", "aria-hidden": "true" }, element("span", {}, low ?? ""), element("span", {}, high ?? "")));
-  const set = (value) => inputs.forEach((input, place) => { input.checked = isMultiple ? (value ?? []).includes(options[place].value) : sameValue(options[place].value, value); });
+  const set = (value) => { inputs.forEach((input, place) => { input.checked = isMultiple ? (value ?? []).includes(options[place].value) : sameValue(options[place].value, value); }); none?.set(value); };
   return {
     node, set,
     focus: () => (inputs.find((input) => input.checked) ?? inputs[0])?.focus(),
@@ -186,31 +194,15 @@ function textField(question, id, change) {
   return { node, focus: () => input.focus(), set: (value) => { if (document.activeElement !== input || value !== null) input.value = value ?? ""; } };
 }
 
-/** Labels on parts of a text: from a word to a word, and what the part is. */
-function spanField(question, id, change, textOf) {
-  const words = [...textOf().matchAll(/\S+/gu)].map((match) => ({ text: match[0], start: [...textOf().slice(0, match.index)].length, length: [...match[0]].length }));
-  const options = optionsOf(question), list = element("ul", { class: "plain spans" });
-  let spans = [];
-  const select = (name, label) => {
-    const field = element("select", { id: `${id}-${name}` }, words.map((word, place) => element("option", { value: place }, `${place + 1}: ${word.text.slice(0, 40)}`)));
-    return { field, node: element("div", {}, element("label", { for: `${id}-${name}` }, label), field) };
-  };
-  const from = select("from", say("label_from")), to = select("to", say("label_to"));
-  from.field.addEventListener("change", () => { if (Number(to.field.value) < Number(from.field.value)) to.field.value = from.field.value; });
-  const add = (label) => {
-    const [first, last] = [Number(from.field.value), Number(to.field.value)].sort((one, other) => one - other);
-    if (!words.length) return;
-    const span = { start: words[first].start, end: words[last].start + words[last].length, label };
-    spans = [...spans.filter((one) => !sameValue(one, span)), span].sort((one, other) => one.start - other.start || one.end - other.end);
-    draw();
-    change(spans);
-  };
-  const draw = () => fill(list, spans.map((span) => element("li", { class: "row" },
-    element("q", { dir: "auto" }, [...textOf()].slice(span.start, span.end).join("")), ` ${options.find((option) => sameValue(option.value, span.label))?.text ?? span.label} `,
-    element("button", { type: "button", class: "small", "aria-label": `${say("undo")}: ${[...textOf()].slice(span.start, span.end).join("")}`, onclick: () => { spans = spans.filter((one) => one !== span); draw(); change(spans); from.field.focus(); } }, "×"))));
-  const node = element("fieldset", { class: "question spans-of", "aria-describedby": `${id}-problem` }, element("legend", {}, title(question)),
-    element("div", { class: "span-row" }, from.node, to.node, options.map((option) => element("button", { type: "button", onclick: () => add(option.value) }, option.text))), list);
-  return { node, focus: () => from.field.focus(), set: (value) => { spans = value ?? []; draw(); } };
+/** Labels on parts of a text. */
+function partsField(question, id, change, text) {
+  return spanField({ question, id, title: title(question), options: optionsOf(question), noneOf: question.required ? (onNone) => noneOf(id, onNone) : null }, change, text ?? markableText(""));
 }
 
-const FIELDS = { likert: choiceField, slider: sliderField, text: textField, pair: choiceField, choice: choiceField, spans: spanField };
+/** Return the box by which none of several labels is an answer. */
+function noneOf(id, change) {
+  const input = element("input", { type: "checkbox", id: `${id}-none`, onchange: () => change(input.checked ? [] : null) });
+  return { input, node: element("label", { class: "option", for: input.id }, input, element("span", { class: "option-text" }, say("none_of_these"))), set: (value) => { input.checked = Array.isArray(value) && value.length === 0; } };
+}
+
+const FIELDS = { likert: choiceField, slider: sliderField, text: textField, pair: choiceField, choice: choiceField, labels: choiceField, spans: partsField };
