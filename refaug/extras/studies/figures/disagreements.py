@@ -13,6 +13,7 @@ import numpy as np
 
 from refaug.core.errors import BadInput
 from refaug.extras.studies.figures.means import mean_rows
+from refaug.extras.studies.figures.turn_labels import LabelledTurn, label_questions, labelled_turns
 from refaug.extras.studies.questions import (
     CHOICES,
     AnswerType,
@@ -53,7 +54,7 @@ class AgreementFigure:
     """Agreement on one question; `kappa` has quadratic weights for numbers, and none for choices."""
 
     question: str
-    rows_are: str  # items or bots
+    rows_are: str  # items, bots or turns
     rows: int
     participants: int
     alpha_interval: Alpha | None
@@ -122,6 +123,45 @@ def choice_agreement(question: str, rows: Sequence[ChoiceRow], check: Callable[[
         kappa_pairs=len(kappas),
         ambiguous=ambiguous_share(list(chosen.values())) if rows_are == "items" else None,
     )
+
+
+def label_agreement(
+    tasks: Sequence[StudyTask], protocol: Mapping[str, Any] | None, check: Callable[[], None] = go_on
+) -> list[AgreementFigure]:
+    """Return how far participants agree about each label, over turns that several of them read; chats have none.
+
+    Of answers that are 1 with a label and 0 without it, the interval α is the nominal one.
+    """
+    figures = list[AgreementFigure]()
+    for question in label_questions(protocol):
+        turns = [turn for turn in labelled_turns(tasks, question.id, protocol) if turn.thing is not None]
+        readers = Counter(thing for thing, _ in {(turn.thing, turn.participant) for turn in turns})
+        if not any(count > 1 for count in readers.values()):
+            continue
+        for label in question.labels:
+            check()
+            matrix = _matrix(_presence(turns, label))
+            figures.append(
+                AgreementFigure(
+                    question=f"{question.id}: {label}",
+                    rows_are="turns",
+                    rows=sum(count > 1 for count in readers.values()),
+                    participants=matrix.shape[1],
+                    alpha_interval=krippendorff_alpha(matrix, "interval"),
+                    alpha_ordinal=krippendorff_alpha(matrix, "ordinal"),
+                    kappa_mean=None,
+                    kappa_median=None,
+                    kappa_pairs=0,
+                )
+            )
+    return figures
+
+
+def _presence(turns: Sequence[LabelledTurn], label: str) -> dict[str, dict[str, float]]:
+    """Return turn → participant → whether it has a label."""
+    return _grouped({
+        place: (str(turn.thing), turn.participant, float(label in turn.labels)) for place, turn in enumerate(turns)
+    })  # fmt: skip
 
 
 def _turned(row: ChoiceRow) -> int:
@@ -205,7 +245,15 @@ def agreement_cost(tasks: Iterable[StudyTask], protocol: Mapping[str, Any]) -> f
     compared = [*(n if n <= _MOST_PAIRS else 0 for n in raters), *[min(people, _MOST_PAIRS)] * choices]
     pairs = sum(n * (n - 1) // 2 for n in compared)
     each = _ANSWER * 2 * len(counted) + _CELL * things * people
-    return each * len(compared) + pairs * (_KAPPA[0] + _KAPPA[1] * things)
+    return each * len(compared) + pairs * (_KAPPA[0] + _KAPPA[1] * things) + _label_cost(counted, protocol, people)
+
+
+def _label_cost(tasks: Sequence[StudyTask], protocol: Mapping[str, Any], people: int) -> float:
+    labels = sum(len(question.labels) for question in label_questions(protocol))
+    if not labels or not any(_unit(task) is not None for task in tasks):
+        return 0.0
+    turns = [(_unit(task), turn.n) for task in tasks for side in task.sides for turn in side.turns]
+    return labels * (_ANSWER * len(turns) + _CELL * len(set(turns)) * people)
 
 
 def running_agreement(
@@ -223,7 +271,7 @@ def running_agreement(
     for question, choices in _by_question(choice_rows(counted, questions)).items():
         check()
         figures.append(choice_agreement(question, choices, check))
-    return figures
+    return figures + label_agreement(counted, protocol, check)
 
 
 def disagreements(tasks: Iterable[StudyTask], protocol: Mapping[str, Any], most: int) -> list[Disagreement]:

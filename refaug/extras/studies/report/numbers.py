@@ -31,12 +31,20 @@ from refaug.extras.studies.figures.disagreements import (
     decided_tasks,
     decision_counts,
     go_on,
+    label_agreement,
     pair_figures,
     rating_agreement,
 )
 from refaug.extras.studies.figures.means import BotMeans, mean_rows, rating_means, standardised
 from refaug.extras.studies.figures.mixed_model import mixed_model, model_cost
 from refaug.extras.studies.figures.ordinal_model import ordinal_cost, ordinal_model
+from refaug.extras.studies.figures.turn_labels import (
+    LabelledTurn,
+    label_questions,
+    label_shares,
+    labelled_turns,
+    labels_cost,
+)
 from refaug.extras.studies.questions import (
     ATTENTION,
     AskedQuestion,
@@ -197,7 +205,8 @@ def report_cost(tasks: Iterable[StudyTask], protocol: Mapping[str, Any], draws: 
     openings = tuple(protocol.get("openings") or ())
     of_models = model_cost(counted, openings) + ordinal_cost(counted, openings)
     of_question = len(counted) * (_OF_ANSWER + _OF_DRAW * draws) + of_models
-    return _ANALYSES * (questions * of_question + agreement_cost(counted, protocol))
+    of_labels = labels_cost(counted, protocol, draws)
+    return _ANALYSES * (questions * of_question + of_labels + agreement_cost(counted, protocol))
 
 
 def study_report(
@@ -224,7 +233,10 @@ def study_report(
     if decisions["decisions"]:
         groups["decided"] = decided_tasks(groups["kept"], questions)
     factors, openings = protocol_factors(protocol), tuple((protocol or {}).get("openings") or ())
-    analyses = {name: _analysis(group, questions, factors, openings, settings, check) for name, group in groups.items()}
+    analyses = {
+        name: _analysis(group, protocol, questions, factors, openings, settings, check)
+        for name, group in groups.items()
+    }
     if "decided" in analyses:
         analyses["decided"]["agreement"] = []  # one decision for all who disagreed is no agreement
     routing = None
@@ -284,12 +296,14 @@ def _questions_json(
     """Return the scales of questions, and their texts where the protocol is known."""
     asked_questions = ((protocol or {}).get("form") or {}).get("questions", [])
     texts = {entry.get("id"): entry.get("text") for entry in asked_questions}
+    labels = {question.id: {"labels": dict(question.labels)} for question in label_questions(protocol)}
     return {
         question.id: {
             "text": texts.get(question.id),
             "least": question.least,
             "most": question.most,
             "reversed": question.is_reversed,
+            **labels.get(question.id, {}),
         }
         for question in questions
     }
@@ -331,6 +345,7 @@ def _checks(used: Sequence[StudyTask], questions: Sequence[AskedQuestion]) -> di
 
 def _analysis(
     group: Sequence[StudyTask],
+    protocol: Mapping[str, Any] | None,
     questions: Sequence[AskedQuestion],
     factors: Mapping[str, Mapping[str, str]],
     openings: Sequence[str],
@@ -355,7 +370,9 @@ def _analysis(
                 if question != MEAN_OF_ALL
             ),
             *(asdict(choice_agreement(question, rows, check)) for question, rows in choices.items()),
+            *(asdict(figure) for figure in label_agreement(counted, protocol, check)),
         ],
+        "labels": _labels_json(counted, protocol, settings, check),
         "votes": _votes(counted, settings.level),
     }
 
@@ -405,14 +422,10 @@ def _ratings_json(
             "ratings": len(scaled),
             "means": _means_json(of_z) if of_z is not None else [],
         }
-    people = {figure.bot: figure.participants for figure in figures.means}
     ordinal = ordinal_model(rows, level=settings.level, openings=openings, check=check)
     return {
         "means": _means_json(figures),
-        "differences": [
-            {**asdict(gap), "why": _why(gap.low, min(people[gap.first], people[gap.second]))}
-            for gap in figures.differences
-        ],
+        "differences": _differences_json(figures),
         "model": asdict(mixed_model(rows, level=settings.level, openings=openings, check=check)),
         "ordinal": None if ordinal is None else asdict(ordinal),
         "z": z,
@@ -422,6 +435,13 @@ def _ratings_json(
 
 def _means_json(figures: BotMeans) -> list[dict[str, object]]:
     return [{**asdict(figure), "why": _why(figure.low, figure.participants)} for figure in figures.means]
+
+
+def _differences_json(figures: BotMeans) -> list[dict[str, object]]:
+    people = {figure.bot: figure.participants for figure in figures.means}
+    return [
+        {**asdict(gap), "why": _why(gap.low, min(people[gap.first], people[gap.second]))} for gap in figures.differences
+    ]
 
 
 def _why(bound: float | None, people: int) -> str | None:
@@ -456,6 +476,39 @@ def _fit_json(fit: BradleyTerry) -> dict[str, object]:
     """Return a fit with the reasons of missing intervals; ranks lack where too few people judged a bot."""
     bots = [{**asdict(bot), "why": _why(bot.low, 0 if bot.rank_low is None else FEWEST_UNITS)} for bot in fit.bots]
     return {**asdict(fit), "bots": bots}
+
+
+def _labels_json(
+    counted: Sequence[StudyTask],
+    protocol: Mapping[str, Any] | None,
+    settings: StudyAnalysis,
+    check: Callable[[], None],
+) -> dict[str, object]:
+    """Return the share of each bot's turns with each label, by question, where somebody has answered."""
+    by_question = dict[str, object]()
+    for question in label_questions(protocol):
+        turns = list(labelled_turns(counted, question.id, protocol))
+        if not any(turn.is_answered for turn in turns):
+            continue
+        spans = Counter[str]()
+        for turn in turns:
+            spans[turn.bot] += turn.spans
+        by_question[question.id] = {
+            "type": question.type,
+            "spans": dict(sorted(spans.items())) if question.type == "spans" else None,
+            "labels": {label: _shares_json(turns, label, settings, check) for label in question.labels},
+        }
+    return by_question
+
+
+def _shares_json(
+    turns: Sequence[LabelledTurn], label: str, settings: StudyAnalysis, check: Callable[[], None]
+) -> dict[str, object]:
+    check()
+    shares = label_shares(
+        turns, label, draws=settings.draws, seed=settings.seed, level=settings.level, clustered=settings.clustered
+    )
+    return {"means": _means_json(shares), "differences": _differences_json(shares)}
 
 
 def _votes(counted: Sequence[StudyTask], level: float) -> dict[str, object]:

@@ -73,7 +73,8 @@ def _detailed(report: Json) -> dict[str, Json]:
     analyses: dict[str, Json] = dict(report["analyses"])
     if not report["exclusions"]["excluded"]:
         del analyses["kept"]
-    return {name: analysis for name, analysis in analyses.items() if analysis["ratings"] or analysis["choices"]}
+    with_tables = ("ratings", "choices", "agreement")
+    return {name: analysis for name, analysis in analyses.items() if any(analysis[part] for part in with_tables)}
 
 
 def study_summary(report: Json) -> str:

@@ -27,6 +27,7 @@ from refaug.tables.reports.table import Table
 
 KEPT: Final = "without those left out"
 ALL: Final = "everybody"
+_GAP_COLUMNS: Final = ("difference", "interval", "p (Holm)")
 NOTHING: Final = "No finished task has an answer yet that could be counted."
 
 
@@ -36,6 +37,7 @@ def result_sections(report: Json) -> list[Section]:
     all_figures = report["analyses"]["all"]
     sections = [_ratings(question, analyses, report) for question in all_figures["ratings"]]
     sections += [_choices(question, analyses, report) for question in all_figures["choices"]]
+    sections += [_labels(question, analyses, report) for question in all_figures.get("labels", {})]
     return sections or [Section(anchor="results", title="Results", text=[NOTHING])]
 
 
@@ -157,15 +159,14 @@ def _means_table(analyses: Mapping[str, Json], rows: Sequence[Sequence[Json | No
 
 
 def _differences_table(analyses: Mapping[str, Json], rows: Sequence[Sequence[Json | None]]) -> Table:
-    columns = ["difference", "interval", "p (Holm)"]
-
-    def cells(gap: Json | None) -> list[str]:
-        if gap is None:
-            return [NONE] * len(columns)
-        return [f"{gap['difference']:+.3f}", range_text(gap["low"], gap["high"]), p_text(gap["p_holm"])]
-
     named = [(f"{own[-1]['first']} − {own[-1]['second']}", own) for own in rows if own[-1]]
-    return _table("Differences", "bots", columns, analyses, named, cells)
+    return _table("Differences", "bots", _GAP_COLUMNS, analyses, named, _gap_cells)
+
+
+def _gap_cells(gap: Json | None) -> list[str]:
+    if gap is None:
+        return [NONE] * len(_GAP_COLUMNS)
+    return [f"{gap['difference']:+.3f}", range_text(gap["low"], gap["high"]), p_text(gap["p_holm"])]
 
 
 def _table(
@@ -263,6 +264,56 @@ def _pairs_table(analyses: Mapping[str, Json], rows: Sequence[Sequence[Json | No
 
     named = [(f"{own[-1]['first']} and {own[-1]['second']}", own) for own in rows if own[-1]]
     return _table("Pairs", "first and second", columns, analyses, named, cells, 1)
+
+
+# ── Labels of turns: shares of a bot's turns ──────────────────────────────────────────────────────────────────────────
+
+
+def _labels(question: str, analyses: Mapping[str, Json], report: Json) -> Section:
+    texts = report["questions"].get(question, {}).get("labels") or {}
+    figures = {name: analysis["labels"].get(question) or {"labels": {}} for name, analysis in analyses.items()}
+    shares, gaps = list[tuple[str, list[Any]]](), list[tuple[str, list[Any]]]()
+    for label in next(reversed(figures.values()))["labels"]:
+        of_label = {name: own["labels"].get(label) or {} for name, own in figures.items()}
+        title = texts.get(label, label)
+        shares += [(f"{title} · {own[-1]['bot']}", own) for own in _rows(of_label, "means", lambda mean: mean["bot"])]
+        rows = _rows(of_label, "differences", lambda gap: tuple(sorted((gap["first"], gap["second"]))))
+        turned: list[list[Any]] = [[_towards(gap, own[-1]) for gap in own] for own in rows]
+        gaps += [(f"{title} · {own[-1]['first']} − {own[-1]['second']}", own) for own in turned]
+    forest = ForestPlot.of(
+        f"Share of turns with a label, with {report['settings']['level']:.0%} intervals",
+        _series(analyses, "share"),
+        [(name, [_forest_figure(share, "mean") for share in own]) for name, own in shares],
+        ends=(0, 1),
+    )
+    tables = [_shares_table(analyses, shares), *([_label_gaps_table(analyses, gaps)] if gaps else [])]
+    spans = next(reversed(figures.values()))["spans"]
+    marked = (
+        [f"Parts that are marked: {', '.join(f'{bot} {count:,}' for bot, count in spans.items())}."] if spans else []
+    )
+    return Section(
+        anchor=_anchor("labels", question),
+        title=question_title(question),
+        text=[*_about(question, report), *marked],
+        forests=[forest],
+        tables=tables,
+    )
+
+
+def _shares_table(analyses: Mapping[str, Json], rows: Sequence[tuple[str, Sequence[Json | None]]]) -> Table:
+    columns = ["people", "turns", "share", "interval"]
+
+    def cells(share: Json | None) -> list[str]:
+        if share is None:
+            return ["0", "0", NONE, NONE]
+        shown = (number_text(share["mean"]), range_text(share["low"], share["high"]))
+        return [f"{share['participants']:,}", f"{share['n']:,}", *shown]
+
+    return _table("Shares of turns", "label and bot", columns, analyses, rows, cells, 2)
+
+
+def _label_gaps_table(analyses: Mapping[str, Json], rows: Sequence[tuple[str, Sequence[Json | None]]]) -> Table:
+    return _table("Differences of shares", "label and bots", _GAP_COLUMNS, analyses, rows, _gap_cells)
 
 
 def people_text(analysis: Json) -> str:

@@ -20,6 +20,7 @@ from refaug.core.errors import Usage
 from refaug.core.options.declaring import Ge, Le
 from refaug.extras.studies.assignment import planned_order, williams_rows
 from refaug.extras.studies.imports import protocol_sha256
+from refaug.extras.studies.protocol.study_form import given_labels
 from refaug.extras.studies.questions import ATTENTION
 from refaug.extras.studies.records import (
     Answer,
@@ -266,8 +267,13 @@ class AnsweringPerson:
         self._level = people.sd * sqrt(people.rho) * float(self._random.standard_normal())
         self._favourite = float(self._random.random())
 
-    def answers(self, task: Mapping[str, Any], bots: Mapping[str, str]) -> dict[Place, dict[str, object]]:
-        """Return the answers to the form of a task by place; `bots` has the bot on each side."""
+    def answers(
+        self, task: Mapping[str, Any], bots: Mapping[str, str], first_turn: int = 1
+    ) -> dict[Place, dict[str, object]]:
+        """Return the answers to the form of a task by place; `bots` has the bot on each side.
+
+        Turns before `first_turn` are not asked about.
+        """
         payload, questions = task["payload"], task["form"]["questions"]
         qualities = {side: self.people.quality_of(bot, payload) for side, bot in bots.items()}
         whole_scopes = ("task", "side") if len(bots) == 1 else ("task",)
@@ -280,7 +286,7 @@ class AnsweringPerson:
         for side in task["sides"] if of_turn else ():
             own = {side["side"]: qualities.get(side["side"], self.people.mean)}
             for message in side["messages"]:
-                if message["role"] == "bot":
+                if message["role"] == "bot" and message["state"] == "answered" and message["n"] >= first_turn:
                     places[side["side"], message["n"]] = self._fill(of_turn, own, message["text"])
         return {place: filled for place, filled in places.items() if filled}
 
@@ -335,6 +341,8 @@ class AnsweringPerson:
                 return self._side(question, qualities)
             case "choice":
                 return self._choice(question)
+            case "labels":
+                return self._labels(question, list(qualities.values()))
             case "spans":
                 return self._spans(question, text)
         return sentence_of(self._random) if question["required"] else None
@@ -377,6 +385,15 @@ class AnsweringPerson:
             return str(options[int(self._favourite * len(options))]["value"])
         return str(options[int(self._random.integers(len(options)))]["value"])
 
+    def _labels(self, question: Mapping[str, Any], qualities: Sequence[float]) -> list[str]:
+        """Give each label to every second reply of the worst bot, and to none of the best; without care, to any."""
+        if self.kind is Carelessness.CONSTANT:
+            return [self._choice(question)]
+        people = self.people
+        share = 0.5 * (people.most - self._quality(qualities)) / (people.most - people.least)
+        share = 0.5 if self._draws else min(0.5, max(0.0, share))
+        return [str(option["value"]) for option in question["options"] if self._random.random() < share]
+
     def _spans(self, question: Mapping[str, Any], text: str) -> list[dict[str, object]]:
         """Mark the first word."""
         end = len(text.split(" ", 1)[0]) or len(text)
@@ -391,7 +408,10 @@ class AnsweringPerson:
 
 
 def _is_shown(question: Mapping[str, Any], answers: Mapping[str, Any]) -> bool:
-    return all(answers.get(name) in values for name, values in question.get("show_if", {}).items())
+    def is_given(answer: Any, values: Sequence[Any]) -> bool:
+        return any(label in values for label in given_labels(answer)) if isinstance(answer, list) else answer in values
+
+    return all(is_given(answers.get(name), values) for name, values in question.get("show_if", {}).items())
 
 
 def _quotes(text: str, option: str) -> bool:

@@ -232,7 +232,8 @@ class SimulatedParticipant:
         else:
             await self._pause(_turns_to_read(task))
         task = browser.state["task"]
-        answers = self.person.answers(task, await self.bots_of(task["id"]))
+        first_turn = 2 if browser.state["study"].get("opening") == "fixed" else 1
+        answers = self.person.answers(task, await self.bots_of(task["id"]), first_turn)
         for (side, turn), filled in answers.items():
             body = {"answers": filled, **({"side": side} if side else {}), **({"n": turn} if turn else {})}
             await browser.post(f"tasks/{task['id']}/answers", body)

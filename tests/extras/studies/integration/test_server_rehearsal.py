@@ -29,6 +29,8 @@ LABELS = {"name": "labels", "questions": [
      "options": [{"value": "yes", "text": "Yes"}, {"value": "no", "text": "No"}]},
     {"id": "odd", "type": "spans", "text": "What is odd?", "scope": "turn",
      "options": [{"value": "wrong", "text": "Wrong"}]},
+    {"id": "flags", "type": "labels", "text": "What else?", "scope": "turn",
+     "options": [{"value": "late", "text": "Late"}, {"value": "rude", "text": "Rude"}]},
 ]}  # fmt: skip
 DIALOGUES = [{"id": f"d{n}", "bot": "zeta", "turns": ["Hi!", "Hello.", f"Rain {n}?", "No."]} for n in range(4)]
 COMPARED = [
@@ -111,6 +113,7 @@ def test_people_chat_in_a_pilot_and_what_is_stored_is_as_planned(server: Served,
     ("kind", "form", "items", "per_person"),
     [
         ("chat-pair", PAIR, None, 1),
+        ("chat", LABELS, None, 2),
         ("label-turns", LABELS, DIALOGUES, 4),
         ("pair-dialogue", PAIR, COMPARED, 4),
         ("rate-reference", "reply-appropriateness", REFERENCES, 4),
@@ -120,7 +123,8 @@ def test_people_do_the_tasks_of_several_kinds(
     server: Served, kind: str, form: Any, items: list[Any] | None, per_person: int
 ) -> None:
     protocol = {"kind": kind, "form": form, "consent": "Yes?", "per_participant": per_person}
-    protocol |= {"ratings_per_item": 4} if items else {"bots": ["quokka", "wombat"], "min_turns": 1}
+    opening = {"opening": "fixed", "openings": ["Well?"]} if kind == "chat" else {}
+    protocol |= {"ratings_per_item": 4} if items else {"bots": ["quokka", "wombat"], "min_turns": 1, **opening}
     new_study(server.client, kind, protocol, items, act="pilot")
     compared = simulate(server, kind, "--participants", "3", "--careless", "0")
     done = records(server, kind)
@@ -132,8 +136,8 @@ def test_people_do_the_tasks_of_several_kinds(
     ]  # fmt: skip
     labels = sum(len(turn.get("labels", {})) for record in done for side in record["sides"] for turn in side["turns"])
     assert figures["answers"] == sum(len(record["answers"]) for record in done) + labels
-    assert (labels > 0) == (kind == "label-turns")
-    if kind == "label-turns":
+    assert (labels > 0) == (form is LABELS)
+    if form is LABELS:
         hold_labels(done)
     if kind == "rate-reference":
         texts = {text for item in REFERENCES for text in item["references"]}
@@ -152,10 +156,11 @@ def hold_labels(done: list[dict[str, Any]]) -> None:
     """Every reply of the bot has its label and a span: of its first word."""
     for record in done:
         for turn in record["sides"][0]["turns"]:
-            if turn["role"] == "bot":
+            if turn["role"] == "bot" and turn["text"] != "Well?":
                 end = len(turn["text"].split(" ")[0])
                 assert turn["labels"]["odd"] == [{"start": 0, "end": end, "label": "wrong"}]
                 assert turn["labels"]["sense"] in ("yes", "no")
+                assert turn["labels"]["flags"] in ([], ["late"], ["rude"], ["late", "rude"])
             else:
                 assert "labels" not in turn
 

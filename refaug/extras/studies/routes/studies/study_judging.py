@@ -59,8 +59,10 @@ class StudyReportOut(ResponseModel):
 class QuestionAgreementOut(BaseModel):
     """How far participants agree on one question; null where it cannot be computed."""
 
-    question: str = Field(description="its id")
-    rows_are: str = Field(description="what several people judged: items, or bots where each had their own chats")
+    question: str = Field(description="its id; of labels of turns, with the label behind it")
+    rows_are: str = Field(
+        description="what several people judged: items, turns, or bots where each had their own chats"
+    )
     rows: int = Field(description="how many of them have two ratings or more")
     participants: int = Field(description="who answered it")
     alpha_ordinal: float | None = Field(description="Krippendorff's α, ordinal")

@@ -23,13 +23,13 @@ export const KINDS = {
   "pair-reply": ["prefer-reply-4", "read a context with two replies, and say which is better"],
   "rate-reply": ["reply-overall", "read a context with a reply, and rate the reply"],
   "rate-reference": ["reply-appropriateness", "rate references of a set, so that they get weights (ΔBLEU)"],
-  "label-turns": [null, "label turns of a dialogue, or parts of them"],
+  "label-turns": [null, "label replies in dialogues, or parts of them"],
 };
 const FORMS = {
   "chat-quality-5": "five ratings of a chat: all in all, varied, well written, to the point, caring", "prefer-dialogue-4": "four choices between two dialogues", "prefer-reply-4": "four choices between two replies",
   "reply-overall": "one rating of a reply", "reply-appropriateness": "how well a reference fits", "sliders-7": "seven sliders about a chat",
 };
-const LABELS = { name: "label-turns", questions: [{ id: "label", type: "choice", scope: "turn", text: "What is this turn?", options: [{ value: "question", text: "A question" }, { value: "answer", text: "An answer" }, { value: "other", text: "Something else" }], required: true }], texts: {} };
+const LABELS = { name: "label-turns", questions: [{ id: "flags", type: "labels", scope: "turn", text: "Which of these fit this reply?", options: [{ value: "contradiction", text: "It contradicts itself" }, { value: "repetition", text: "It repeats itself" }, { value: "misunderstanding", text: "It misunderstands" }, { value: "rude", text: "It is rude" }], required: true }], texts: {} };
 const OWN = { name: "own", questions: [], texts: {} };
 const ONLY_CHATS = ["bots", "target", "min_turns", "max_turns", "max_message_chars", "delay", "votes", "opening", "openings", "routing"], ONLY_ITEMS = ["ratings_per_item", "items"];
 

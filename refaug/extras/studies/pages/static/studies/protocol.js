@@ -14,7 +14,7 @@ import { preregistration } from "./preregistration.js";
 import { previewOf } from "./preview.js";
 
 const MANY = 100_000; // participants: the limit that nobody has set
-const TYPES = { likert: "a scale", slider: "a slider", choice: "a choice", pair: "one of two", text: "a text", spans: "parts of a text" };
+const TYPES = { likert: "a scale", slider: "a slider", choice: "a choice", pair: "one of two", text: "a text", labels: "labels of each reply", spans: "labels of parts of each reply" };
 const DELAYS = { typing: "as if they were typed", none: "at once" };
 const RULES = {
   failed_attention: (value) => `who fails ${countOf(value, "attention check")} or more`, degraded_not_lower: () => "who does not rate the degraded bot lower", same_answer_everywhere: () => "who gives the same answer everywhere",

@@ -79,7 +79,7 @@ const strengthsOf = (analysis, question) => analysis.choices[question]?.bradley_
 function numbers(report) {
   const { counts, exclusions, analyses } = report, kept = both(report)[0][1];
   const missing = reasonsOf(report), needed = report.people_needed;
-  const questions = [...Object.keys(analyses.all.ratings).map((question) => ratingForests(report, question)), ...Object.keys(analyses.all.choices).map((question) => choiceForest(report, question))];
+  const questions = [...Object.keys(analyses.all.ratings).map((question) => ratingForests(report, question)), ...Object.keys(analyses.all.choices).map((question) => choiceForest(report, question)), ...Object.keys(analyses.all.labels).map((question) => labelForests(report, question))];
   return [
     element("p", {}, `${countOf(counts.tasks.done, "task")} of ${countOf(counts.participants, "participant")} ${counts.tasks.done === 1 ? "is" : "are"} done; ${countOf(exclusions.excluded, "participant")} ${exclusions.excluded === 1 ? "is" : "are"} left out.`),
     exclusions.excluded > 0 && kept.tasks === 0 && element("p", { class: "notice warn" }, "Everybody is left out: only the figures of everybody are shown."),
@@ -96,7 +96,7 @@ function numbers(report) {
 /** Return why some figures have no interval, in words; what the reasons are is said by the service. */
 function reasonsOf(report) {
   const { analyses, people_needed: needed } = report, { kept, all } = analyses, shown = kept.tasks ? kept : all;
-  const figures = [...Object.values(shown.ratings).flatMap(({ means, differences }) => [...means, ...differences]), ...Object.values(shown.choices).flatMap(({ pairs, bradley_terry: fits }) => [...pairs, ...fits.half.bots])];
+  const figures = [...Object.values(shown.ratings).flatMap(({ means, differences }) => [...means, ...differences]), ...Object.values(shown.choices).flatMap(({ pairs, bradley_terry: fits }) => [...pairs, ...fits.half.bots]), ...Object.values(shown.labels).flatMap(({ labels }) => Object.values(labels).flatMap(({ means, differences }) => [...means, ...differences]))];
   const isFew = figures.some(({ why }) => why === "few") || Object.keys(all.ratings).some((question) => all.ratings[question].means.some((row) => !botOf(shown.ratings[question]?.means, row)));
   return [isFew && `Where no interval stands, fewer than ${needed.interval} people gave the answers: it would say nothing.`, figures.some(({ why }) => why === "same") && "Where several people and no interval stand, all said the same: that does not show how others would vary."].filter(Boolean);
 }
@@ -120,6 +120,22 @@ function choiceForest(report, question) {
     forestPlot({ title: "Bradley–Terry strengths, a tie as half a win; 0 is the average", series: analyses.map(([name]) => name), zero: 0,
       rows: bots.map((row) => ({ label: row.bot, estimates: analyses.map(([, one]) => { const own = of(one, row); return own && { value: own.strength, low: own.low, high: own.high }; }) })) }),
     table(["System", ...analyses.map(([name]) => ({ name: name ? `Rank, ${name}` : "Rank", isNumber: true }))], bots.map((row) => [userText(row.bot), ...analyses.map(([, one]) => ranks(of(one, row)))]), { caption: "Ranks with their intervals" }),
+  ]);
+}
+
+/** Return the shares of turns that have each label; a label that no turn has is told in words. */
+function labelForests(report, question) {
+  const analyses = both(report), { labels, spans } = report.analyses.all.labels[question], series = analyses.map(([name]) => name), level = `${Math.round(report.settings.level * 100)} %`;
+  const percent = (row, name) => row && { value: 100 * row[name], low: row.low === null ? null : 100 * row.low, high: row.high === null ? null : 100 * row.high, why: "–" };
+  const textOf = (label) => report.questions[question]?.labels?.[label] ?? label, own = (one, label) => one.labels[question]?.labels[label];
+  const used = Object.keys(labels).filter((label) => labels[label].means.some(({ mean }) => mean > 0)), unused = Object.keys(labels).filter((label) => !used.includes(label));
+  const rows = used.flatMap((label) => labels[label].means.map((row) => ({ label: `${textOf(label)} · ${row.bot}`, estimates: analyses.map(([, one]) => percent(botOf(own(one, label)?.means, row), "mean")) })));
+  const gaps = used.flatMap((label) => labels[label].differences.map((row) => ({ label: `${textOf(label)} · ${row.first} − ${row.second}`, estimates: analyses.map(([, one]) => percent(pairOf(own(one, label)?.differences, row), "difference")) })));
+  return questionPart(report, question, [
+    rows.length > 0 && forestPlot({ title: `Turns with each label, with ${level} intervals`, rows, series, zero: null, unit: "in % of a bot's turns", digits: 1 }),
+    gaps.length > 0 && forestPlot({ title: "Differences: right of the line the first has the label more often", rows: gaps, series, zero: 0, unit: "in percentage points", digits: 1 }),
+    unused.length > 0 && element("p", { class: "faint" }, "No turn has: ", userText(unused.map(textOf).join(", ")), "."),
+    spans && element("p", { class: "faint" }, "Parts that are marked: ", userText(Object.entries(spans).map(([bot, number]) => `${bot} ${count(number)}`).join(", ")), "."),
   ]);
 }
 
@@ -182,7 +198,9 @@ function tablePart(report) {
   const gapCells = (row) => [figure(row?.difference), interval(row), figure(row?.p_holm, 3)];
   const differences = ratings((question, row) => [[userText(row.first), " − ", userText(row.second)], titleOf(question), ...gapCells(pairOf(kept.ratings[question]?.differences, row)), ...ofEverybody(gapCells(row))], "differences");
   const choices = Object.entries(all.choices).flatMap(([question, { pairs }]) => pairs.map((row) => { const own = samePair(kept.choices[question]?.pairs, row); return [[userText(row.first), " and ", userText(row.second)], question, order(own), figure(own?.halved_holm, 3), ...ofEverybody([order(row), figure(row.halved_holm, 3)]), ...ofDecided([order(samePair(decided?.choices[question]?.pairs, row))])]; }));
+  const shares = Object.entries(all.labels).flatMap(([question, { labels }]) => Object.entries(labels).flatMap(([label, { means: rows }]) => rows.map((row) => { const own = botOf(kept.labels[question]?.labels[label]?.means, row); return [userText(row.bot), userText(`${question}: ${report.questions[question]?.labels?.[label] ?? label}`), count(own?.n ?? 0), count(own?.participants ?? 0), figure(own?.mean), interval(own), ...ofEverybody([figure(row.mean), interval(row)])]; })));
   return [
+    numberTable("Labels of turns", ["System", "Label", "Turns", "Participants", "Share", "Interval", ...ofEverybody(["Share of everybody", "Interval of everybody"])], shares),
     numberTable("Means", ["System", "Question", "n", "Participants", "Mean", "Interval", ...ofEverybody(["Mean of everybody", "Interval of everybody"]), ...ofDecided(["Mean with decisions"])], means),
     numberTable("Differences", ["Systems", "Question", "Difference", "Interval", "p, after Holm", ...ofEverybody(["Difference of everybody", "Interval of everybody", "p of everybody"])], differences),
     modelPart(report),

@@ -12,6 +12,7 @@ export const FLAGS = {
   failed_attention: "participant failed attention checks", degraded_not_lower: "degraded bot not rated lower", same_answer_everywhere: "participant answers alike everywhere", seconds_per_turn_below: "participant too quick", seconds_per_task_below: "participant too quick",
   repeat_differs_by: "repeated task differs", copied_messages: "copied messages", by_hand: "left out by hand",
 };
+const shadeOf = (place) => `shade-${Math.max(0, place) % 6}`; // as participants see the parts that they mark
 const ENDS = { done: "done", skipped: "skipped", expired: "left" };
 const duration = (seconds) => (seconds < 90 ? `${Math.round(seconds)} s` : `${(seconds / 60).toFixed(1)} min`);
 
@@ -70,11 +71,28 @@ export function responseView(study, { mayChange }, { list }) {
   function dialogueOf(task, side) {
     const bot = task.bots.find((one) => one.side === side.side)?.bot ?? "";
     return element("section", { "aria-label": `Dialogue with ${bot}` }, element("h3", {}, userText(bot), task.sides.length > 1 && element("span", { class: "faint" }, ` ${side.side}`)),
-      element("ol", { class: "plain turns", role: "list" }, side.turns.map((turn) => element("li", { class: `turn ${turn.role}` }, element("div", { class: "said" }, userText(turn.text)), marks(turn)))));
+      element("ol", { class: "plain turns", role: "list" }, side.turns.map((turn) => element("li", { class: `turn ${turn.role}` }, element("div", { class: "said" }, markedText(turn)), marks(turn)))));
+  }
+
+  const questionOf = (id) => study.protocol.form.questions.find((one) => one.id === id);
+  const labelOf = (id, value) => questionOf(id)?.options?.find((option) => option.value === value)?.text ?? String(value);
+  const spansOf = (turn) => Object.entries(turn.labels ?? {}).flatMap(([id, value]) => (Array.isArray(value) ? value.filter((one) => one?.label !== undefined).map((span) => ({ ...span, id, text: labelOf(id, span.label), shade: (questionOf(id)?.options ?? []).findIndex((option) => option.value === span.label) })) : []));
+
+  /** Return the text of a turn with its marked parts; places count code points, and parts may overlap. */
+  function markedText(turn) {
+    const spans = spansOf(turn), points = [...turn.text];
+    if (!spans.length) return userText(turn.text);
+    const ends = [...new Set([0, points.length, ...spans.flatMap(({ start, end }) => [start, end])])].filter((at) => at <= points.length).sort((one, other) => one - other);
+    return ends.slice(1).map((end, place) => {
+      const part = userText(points.slice(ends[place], end).join("")), own = spans.filter((span) => span.start <= ends[place] && span.end >= end);
+      return own.length ? element("mark", { class: shadeOf(own.at(-1).shade), title: own.map(({ text }) => text).join(", ") }, part) : part;
+    });
   }
 
   function marks(turn) {
-    const labels = turn.labels ? Object.entries(turn.labels).map(([name, value]) => element("span", { class: "badge" }, userText(`${name}: ${typeof value === "object" ? JSON.stringify(value) : value}`))) : [];
+    const given = (id, value) => (Array.isArray(value) ? value.filter((one) => one?.label === undefined).map((one) => labelOf(id, one)) : [questionOf(id)?.options ? labelOf(id, value) : `${id}: ${value}`]);
+    const parts = spansOf(turn).map(({ start, end, text, shade }) => element("span", {}, element("span", { class: `badge ${shadeOf(shade)}` }, userText(text)), " ", element("q", {}, userText([...turn.text].slice(start, end).join("")))));
+    const labels = [...Object.entries(turn.labels ?? {}).flatMap(([id, value]) => given(id, value)).map((text) => element("span", { class: "badge" }, userText(text))), ...parts];
     const vote = turn.vote ? element("span", { class: turn.vote > 0 ? "good" : "bad", title: "the participant's vote" }, turn.vote > 0 ? "▲ good" : "▼ bad") : null;
     const reply = typeof turn.ms === "number" && element("span", { class: "faint" }, `after ${(turn.ms / 1_000).toFixed(1)} s`), names = turn.names_bot && badge("names a bot", "warn");
     return vote || reply || names || labels.length ? element("div", { class: "marks" }, vote, reply, names, labels) : null;

@@ -28,7 +28,7 @@ function practiceCard(item, kindOf, questionsOf, remove) {
 
   function show() {
     const before = question.value || asked;
-    fill(question, questionsOf().filter((one) => one.type !== "text" && one.type !== "spans").map((one) => element("option", { value: one.id }, one.text.slice(0, 80) || one.id)));
+    fill(question, questionsOf().filter((one) => one.type !== "text" && one.scope !== "turn").map((one) => element("option", { value: one.id }, one.text.slice(0, 80) || one.id)));
     if ([...question.options].some((option) => option.value === before)) question.value = before;
     for (const part of parts) part.node.hidden = part.kind !== kindOf();
   }

@@ -3,8 +3,9 @@
 import { element, fill } from "../../dom.js";
 import { area, box, field, number, select, text } from "../fields.js";
 
-const TYPES = { likert: "buttons, such as 1 to 7", slider: "a slider", choice: "one of several answers", pair: "which side is better", text: "a text of their own", spans: "marks in a turn" };
-const SCOPES = { task: "the whole task", side: "each side", turn: "each turn" };
+const TYPES = { likert: "buttons, such as 1 to 7", slider: "a slider", choice: "one of several answers", pair: "which side is better", text: "a text of their own", labels: "labels of each reply", spans: "labels of parts of each reply" };
+const SCOPES = { task: "the whole task", side: "each side", turn: "each reply" };
+const ABOUT_TURNS = ["labels", "spans"], LISTED = ["choice", ...ABOUT_TURNS];
 const TIE = { value: "tie", text: "Both alike" };
 
 /** Return a name for programs made of a text. */
@@ -35,7 +36,7 @@ export function questionEditor(kindOf, onChange) {
   }
 
   const more = element("button", { type: "button", id: "add-question", onclick: () => {
-    const card = add({ type: kindOf() === "label-turns" ? "choice" : /pair/.test(kindOf()) ? "pair" : "likert", scope: kindOf() === "label-turns" ? "turn" : "task", text: "" }, true);
+    const card = add({ type: kindOf() === "label-turns" ? "labels" : /pair/.test(kindOf()) ? "pair" : "likert", scope: kindOf() === "label-turns" ? "turn" : "task", text: "", ...(kindOf() === "label-turns" ? { required: true } : {}) }, true);
     draw();
     changed();
     card.focus();
@@ -71,12 +72,12 @@ function questionCard(question, { kindOf, isOpen, changed, move, remove }) {
   const id = `question-${last += 1}`;
   const wording = area(question.text ?? "", { rows: 2, maxlength: 4_000, required: true }), type = select(Object.entries(TYPES)), scope = select(Object.entries(SCOPES));
   const least = number(question.least ?? 1, -1_000_000, 1_000_000), most = number(question.most ?? 7, -1_000_000, 1_000_000), low = text({ maxlength: 200, value: question.ends?.[0] ?? "" }), high = text({ maxlength: 200, value: question.ends?.[1] ?? "" });
-  const options = area((question.options ?? []).map((option) => option.text).join("\n"), { rows: 4 }), required = box(`${id}-required`, "must be answered", question.required ?? !["text", "spans"].includes(question.type)), reverse = box(`${id}-reverse`, "a low answer is good (turned in the report)", question.reverse ?? false);
+  const options = area((question.options ?? []).map((option) => option.text).join("\n"), { rows: 4 }), required = box(`${id}-required`, "must be answered", question.required ?? !["text", ...ABOUT_TURNS].includes(question.type)), reverse = box(`${id}-reverse`, "a low answer is good (turned in the report)", question.reverse ?? false);
   type.value = question.type ?? "likert";
   scope.value = question.scope ?? "task";
   const summary = element("summary", {});
   const scale = [field(`${id}-least`, "From", least), field(`${id}-most`, "To", most), field(`${id}-low`, "The least means", low), field(`${id}-high`, "The most means", high), element("div", { class: "field wide-field" }, reverse)];
-  const listed = field(`${id}-options`, "Answers, one a line", options, null, { isWide: true }), about = field(`${id}-scope`, "About", scope);
+  const listed = field(`${id}-options`, "Answers or labels, one a line", options, "at most 50", { isWide: true }), about = field(`${id}-scope`, "About", scope);
   const button = (label, act) => element("button", { type: "button", class: "small", onclick: act }, label);
   const details = element("details", { class: "question-card", open: isOpen }, summary, element("div", { class: "fields study-fields" },
     field(`${id}-text`, "Question", wording, null, { isWide: true }), field(`${id}-type`, "Answered by", type, null, { isWide: true }), about, scale, listed, element("div", { class: "field wide-field" }, required)),
@@ -85,10 +86,12 @@ function questionCard(question, { kindOf, isOpen, changed, move, remove }) {
   function show() {
     const kind = kindOf(), isScale = ["likert", "slider"].includes(type.value);
     for (const node of scale) node.hidden = !isScale;
-    listed.hidden = !["choice", "spans"].includes(type.value);
+    listed.hidden = !LISTED.includes(type.value);
     options.required = !listed.hidden;
-    about.hidden = !/pair|label|rate-dialogue/.test(kind);
-    for (const option of type.options) option.hidden = (option.value === "pair" && !/pair/.test(kind)) || (option.value === "spans" && kind !== "label-turns");
+    const hasReplies = !/reply|reference/.test(kind), isOfReplies = ABOUT_TURNS.includes(type.value);
+    about.hidden = isOfReplies || !(hasReplies || /pair/.test(kind));
+    for (const option of type.options) option.hidden = (option.value === "pair" && !/pair/.test(kind)) || (ABOUT_TURNS.includes(option.value) && !hasReplies);
+    for (const option of scope.options) option.hidden = (option.value === "side" && !/pair/.test(kind)) || (option.value === "turn" && !hasReplies);
     const range = isScale ? `${least.value} to ${most.value}` : TYPES[type.value];
     fill(summary, wording.value.trim() || "A new question", element("span", { class: "faint" }, ` ${range}`));
   }
@@ -109,9 +112,9 @@ function questionCard(question, { kindOf, isOpen, changed, move, remove }) {
     const sides = (question.type === "pair" && question.options?.filter((option) => option.value !== "tie")) || [{ value: "left", text: "Left" }, { value: "right", text: "Right" }];
     const tie = question.options?.find((option) => option.value === "tie") ?? TIE;
     return {
-      id: name, type: type.value, text: wording.value.trim(), scope: scope.value, required: required.input.checked,
+      id: name, type: type.value, text: wording.value.trim(), scope: ABOUT_TURNS.includes(type.value) ? "turn" : scope.value, required: required.input.checked,
       ...(isScale ? { least: Number(least.value), most: Number(most.value), reverse: reverse.input.checked, ...(low.value.trim() && high.value.trim() ? { ends: [low.value.trim(), high.value.trim()] } : {}) } : {}),
-      ...(type.value === "pair" ? { options: withTies ? [...sides, tie] : sides } : {}), ...(["choice", "spans"].includes(type.value) ? { options: answers } : {}),
+      ...(type.value === "pair" ? { options: withTies ? [...sides, tie] : sides } : {}), ...(LISTED.includes(type.value) ? { options: answers } : {}),
       ...(question.show_if ? { show_if: question.show_if } : {}),
     };
   }
