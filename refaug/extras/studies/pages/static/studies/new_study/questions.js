@@ -6,6 +6,7 @@ import { area, box, field, number, select, text } from "../fields.js";
 const TYPES = { likert: "buttons, such as 1 to 7", slider: "a slider", choice: "one of several answers", pair: "which side is better", text: "a text of their own", labels: "labels of each reply", spans: "labels of parts of each reply" };
 const SCOPES = { task: "the whole task", side: "each side", turn: "each reply" };
 const ABOUT_TURNS = ["labels", "spans"], LISTED = ["choice", ...ABOUT_TURNS];
+const mustBeAnswered = (type) => !["text", ...ABOUT_TURNS].includes(type);
 const TIE = { value: "tie", text: "Both alike" };
 
 /** Return a name for programs made of a text. */
@@ -72,8 +73,9 @@ function questionCard(question, { kindOf, isOpen, changed, move, remove }) {
   const id = `question-${last += 1}`;
   const wording = area(question.text ?? "", { rows: 2, maxlength: 4_000, required: true }), type = select(Object.entries(TYPES)), scope = select(Object.entries(SCOPES));
   const least = number(question.least ?? 1, -1_000_000, 1_000_000), most = number(question.most ?? 7, -1_000_000, 1_000_000), low = text({ maxlength: 200, value: question.ends?.[0] ?? "" }), high = text({ maxlength: 200, value: question.ends?.[1] ?? "" });
-  const options = area((question.options ?? []).map((option) => option.text).join("\n"), { rows: 4 }), required = box(`${id}-required`, "must be answered", question.required ?? !["text", ...ABOUT_TURNS].includes(question.type)), reverse = box(`${id}-reverse`, "a low answer is good (turned in the report)", question.reverse ?? false);
+  const options = area((question.options ?? []).map((option) => option.text).join("\n"), { rows: 4 }), required = box(`${id}-required`, "must be answered", question.required ?? mustBeAnswered(question.type)), reverse = box(`${id}-reverse`, "a low answer is good (turned in the report)", question.reverse ?? false);
   type.value = question.type ?? "likert";
+  type.addEventListener("change", () => { required.input.checked = mustBeAnswered(type.value); });
   scope.value = question.scope ?? "task";
   const summary = element("summary", {});
   const scale = [field(`${id}-least`, "From", least), field(`${id}-most`, "To", most), field(`${id}-low`, "The least means", low), field(`${id}-high`, "The most means", high), element("div", { class: "field wide-field" }, reverse)];
