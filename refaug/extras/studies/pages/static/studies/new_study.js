@@ -11,7 +11,7 @@ import { firstBots } from "./new_study/first_bots.js";
 import { practiceEditor } from "./new_study/practice.js";
 import { builtIn, hasTies, questionEditor, slug } from "./new_study/questions.js";
 import { translationEditor } from "./new_study/translations.js";
-import { previewOf } from "./preview.js";
+import { laterPreview } from "./parts.js";
 import { GAP, followLanguage, templateOf } from "./templates.js";
 
 /** The kinds of studies, the form that each begins with, and what people do. */
@@ -243,7 +243,7 @@ function lastLook() {
   fill(parts.missing, missing.length ? element("div", { class: "notice warn" }, element("p", {}, "Before it can open, it needs"), element("ul", {}, missing.map(link)))
     : element("p", { class: "notice good" }, "Nothing is missing: the draft can open as soon as you have looked at it."));
   const protocol = protocolOf(), form = { name: "shown", questions: parts.questions.questions() };
-  fill(parts.preview, form.questions.length ? previewOf({ screening: [], ...protocol, training: protocol.training ?? null, form }) : null);
+  fill(parts.preview, form.questions.length ? laterPreview({ screening: [], ...protocol, training: protocol.training ?? null, form }) : null);
 }
 
 /** Return the items of the chosen file: one JSON object a line, or one JSON list. */

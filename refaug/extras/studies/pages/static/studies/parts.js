@@ -1,6 +1,6 @@
 /** Small parts that several tabs of a study have: cards, texts to copy, and lists as CSV. */
 
-import { element } from "../dom.js";
+import { element, fill } from "../dom.js";
 import { copyText } from "../frame.js";
 
 /** Return a card with a heading. */
@@ -16,3 +16,10 @@ const cellOf = (cell) => (/[",\r\n]/.test(String(cell)) ? `"${String(cell).repla
 
 /** Return rows as CSV. */
 export const csvOf = (rows) => rows.map((row) => `${row.map(cellOf).join(",")}\r\n`).join("");
+
+/** Return a place in which the preview of a protocol stands as soon as the modules of the participants' page are here. */
+export function laterPreview(protocol) {
+  const place = element("div", { "aria-busy": "true" });
+  import("./preview.js").then(({ previewOf }) => { fill(place, previewOf(protocol)); place.removeAttribute("aria-busy"); });
+  return place;
+}

@@ -9,9 +9,8 @@ import { showProblem } from "../frame.js";
 import { paragraphs } from "../take/dialogues.js";
 import { area, field, number, saveText, text } from "./fields.js";
 import { KINDS } from "./new_study.js";
-import { card } from "./parts.js";
+import { card, laterPreview } from "./parts.js";
 import { preregistration } from "./preregistration.js";
-import { previewOf } from "./preview.js";
 
 const MANY = 100_000; // participants: the limit that nobody has set
 const TYPES = { likert: "a scale", slider: "a slider", choice: "a choice", pair: "one of two", text: "a text", labels: "labels of each reply", spans: "labels of parts of each reply" };
@@ -30,7 +29,7 @@ export function protocolTab(study, context) {
     element("section", { class: "card", id: "protocol", "aria-labelledby": "protocol-title" },
       element("div", { class: "row apart" }, element("h2", { id: "protocol-title" }, "Protocol"), element("span", { class: "row" }, context.mayChange && element("a", { class: "button", id: "copy-study", href: `#new=copy:${study.id}` }, "Copy this study"), element("button", { type: "button", id: "keep-protocol", onclick: () => saveText(`${JSON.stringify(written(protocol), null, 2)}\n`, `${study.name}.json`, "application/json") }, "Keep the protocol as a file"))),
       element("dl", { class: "facts protocol-facts" }, facts(study).map(([name, ...content]) => [element("dt", {}, name), element("dd", {}, content)]))),
-    element("section", { class: "card", "aria-labelledby": "preview-title" }, element("details", { open: study.state === "draft", id: "preview-box" }, element("summary", {}, element("h2", { id: "preview-title" }, "What participants see")), previewOf(protocol))),
+    element("section", { class: "card", "aria-labelledby": "preview-title" }, element("details", { open: study.state === "draft", id: "preview-box" }, element("summary", {}, element("h2", { id: "preview-title" }, "What participants see")), laterPreview(protocol))),
     context.mayChange && study.state !== "closed" && element("section", { class: "card", "aria-labelledby": "change-title" }, element("details", { open: study.state === "draft" }, element("summary", {}, element("h2", { id: "change-title" }, study.state === "draft" ? "Change the draft" : "Amend it")), changeForm(study, context))),
     amendments.length > 0 && card("amendments-title", "Amendments", table(["Protocol", "When", "By", "Why"], amendments.map((row) => [element("code", { title: row.sha256 }, row.sha256.slice(0, 12)), moment(row.at), userText(row.actor), userText(row.reason)]))),
     element("section", { class: "card to-print", "aria-labelledby": "preregistration-title" }, preregistration(study)),
