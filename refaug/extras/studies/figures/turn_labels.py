@@ -1,6 +1,6 @@
 """Labels of turns and of parts of turns: the share of each bot's turns that have a label, by drawing participants.
 
-A turn has a label where a participant chose it, or gave it to some part; whoever finished a task without a label for a
+A turn has a label where a participant chose it, or gave it to some part; who finished a task without a label for a
 turn gave it none. A fixed opening is no reply of a bot, and is not asked about.
 """
 

@@ -484,7 +484,7 @@ def _labels_json(
     settings: StudyAnalysis,
     check: Callable[[], None],
 ) -> dict[str, object]:
-    """Return the share of each bot's turns with each label, by question, where somebody has answered."""
+    """Return the share of each bot's turns with each label, of each question with an answer."""
     by_question = dict[str, object]()
     for question in label_questions(protocol):
         turns = list(labelled_turns(counted, question.id, protocol))
