@@ -86,6 +86,7 @@ def test_a_backup_is_noted_and_has_an_age(home: Settings, client: TestClient, tm
     assert (newest["action"], newest["subject"]) == ("back up", "backup monday")
 
 
+@pytest.mark.slow
 def test_what_is_degraded_is_said_and_turns_nothing_away(home: Settings, client: TestClient) -> None:
     state = client.app.state.refaug
     assert list(find_degraded(state)) == []

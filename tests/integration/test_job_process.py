@@ -38,6 +38,7 @@ def job_process(log: Path, capture: pytest.CaptureFixture[str]) -> Iterator[None
         copy_log()
 
 
+@pytest.mark.slow
 def test_the_log_of_a_stopped_job_process_has_lines_of_json_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

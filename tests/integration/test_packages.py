@@ -133,6 +133,7 @@ def test_a_metric_of_a_package_scores_alike_through_every_face(installed: Path, 
     assert [info["name"] for info in listed][-1] == "soft-overlap"
 
 
+@pytest.mark.slow
 def test_a_job_kind_of_a_package_runs_with_its_checked_options(installed: Path, home: Path) -> None:
     script = home.parent / "job.py"
     script.write_text(JOB)
@@ -150,6 +151,7 @@ def test_a_job_kind_of_a_package_runs_with_its_checked_options(installed: Path, 
 ECHOED = "Really coffee, please."
 
 
+@pytest.mark.slow
 def test_a_bot_of_a_package_replies_alike_through_every_face(installed: Path, home: Path) -> None:
     item = {"id": "d1", "utterance": "I take coffee, please."}
     items = home.parent / "asked.jsonl"
@@ -187,6 +189,7 @@ raises, few, blank, text, word = kind("raises"), kind("few"), kind("blank"), kin
 """
 
 
+@pytest.mark.slow
 def test_a_broken_bot_is_named_with_its_package(tmp_path: Path) -> None:
     said = {
         "raises": "replying ended with ZeroDivisionError('nothing')",
@@ -231,6 +234,7 @@ SAID = {
 }
 
 
+@pytest.mark.slow
 def test_a_broken_metric_is_named_with_its_package_and_spoils_nothing_else(tmp_path: Path) -> None:
     write_package(tmp_path, "odd", {**NAMES, "absent": "no_such_module:metric", "twice": "broken:fine"})
     write_package(tmp_path, "even", {"twice": "broken:fine"})

@@ -173,6 +173,7 @@ def test_a_version_that_changes_midway_is_named_and_its_answers_are_kept(home, i
     assert len(fake.received) - before < sum(script.asked.values())
 
 
+@pytest.mark.slow
 def test_killed_in_the_midst_it_goes_on_without_asking_again(home, items: Path) -> None:
     killed_at, command = 200, [sys.executable, "-m", "refaug", "--home", str(home.path), "judge", "certify", "local"]
     keys, running = list[str](), list[subprocess.Popen[bytes]]()

@@ -439,6 +439,7 @@ def test_for_a_version_that_is_known_to_be_damaged_no_other_has_to_go(
     assert held(home, "rater") == [0, 1, 2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["index", "rater"])
 def test_where_warming_fails_no_file_stays_open(
     opening: Callable[..., OpenVersions],
