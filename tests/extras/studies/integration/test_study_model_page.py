@@ -71,9 +71,9 @@ def test_the_report_has_the_model_and_says_why_there_is_none(browsed: Browsed) -
     assert shown[:4] == ["zebra − quokka", "quality", f"{difference['difference']:.2f}", f"{difference['se']:.2f}"]
     assert shown[4] == f"{difference['low']:.2f} to {difference['high']:.2f}"
     (odds,) = whole["analyses"]["kept"]["ratings"]["quality"]["ordinal"]["differences"]
-    assert tables[1][1][:3] == ["zebra − quokka", "quality", f"{odds['log_odds']:.2f}"]
-    assert tables[1][1][3] == f"{odds['low']:.2f} to {odds['high']:.2f}"
-    assert tables[1][1][5] == f"{odds['better']:.0%}".replace("%", " %")
-    assert tables[2][1] == ["quality", "72", people, items_share, rest]
+    assert tables[2][1][:3] == ["zebra − quokka", "quality", f"{odds['log_odds']:.2f}"]
+    assert tables[2][1][3] == f"{odds['low']:.2f} to {odds['high']:.2f}"
+    assert tables[2][1][4:] == ["< 0.001", f"{odds['better']:.0%}".replace("%", " %")]
+    assert tables[1][1] == ["quality", "72", people, items_share, rest]
     assert "fluency: no model" in page.text("#model")
     looks_right(page)
