@@ -134,7 +134,7 @@ def label_agreement(
     """
     figures = list[AgreementFigure]()
     for question in label_questions(protocol):
-        turns = [turn for turn in labelled_turns(tasks, question.id, protocol) if turn.thing is not None]
+        turns = [turn for turn in labelled_turns(tasks, question, protocol) if turn.thing is not None]
         readers = Counter(thing for thing, _ in {(turn.thing, turn.participant) for turn in turns})
         if not any(count > 1 for count in readers.values()):
             continue

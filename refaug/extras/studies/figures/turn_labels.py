@@ -1,13 +1,14 @@
 """Labels of turns and of parts of turns: the share of each bot's turns that have a label, by drawing participants.
 
 A turn has a label where a participant chose it, or gave it to some part; who finished a task without a label for a
-turn gave it none. A fixed opening is no reply of a bot, and is not asked about.
+turn gave it none. Turns that were not asked about are not counted: fixed openings, and those without what a condition
+of the question wants.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from refaug.extras.studies.figures.means import BotMeans, bot_means
@@ -25,6 +26,14 @@ class LabelQuestion:
     id: str
     type: str
     labels: Mapping[str, str]  # their texts by their values
+    show_if: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+
+    def is_asked(self, answers: Mapping[str, Any]) -> bool:
+        """Return whether the question is asked beside these answers about a turn."""
+        return all(
+            any(label in map(str, wanted) for label in given_labels(answers.get(name)))
+            for name, wanted in self.show_if.items()
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +56,7 @@ def label_questions(protocol: Mapping[str, Any] | None) -> list[LabelQuestion]:
             id=str(entry["id"]),
             type=str(entry["type"]),
             labels={str(option["value"]): str(option["text"]) for option in entry.get("options", [])},
+            show_if=entry.get("show_if") or {},
         )
         for entry in asked
         if entry.get("type") in ABOUT_TURNS or (entry.get("type") == "choice" and entry.get("scope") == "turn")
@@ -54,7 +64,7 @@ def label_questions(protocol: Mapping[str, Any] | None) -> list[LabelQuestion]:
 
 
 def labelled_turns(
-    tasks: Iterable[StudyTask], question: str, protocol: Mapping[str, Any] | None
+    tasks: Iterable[StudyTask], question: LabelQuestion, protocol: Mapping[str, Any] | None
 ) -> Iterator[LabelledTurn]:
     """Yield every turn of a bot that finished tasks asked about."""
     first = 2 if (protocol or {}).get("opening") == "fixed" else 1
@@ -66,7 +76,10 @@ def labelled_turns(
             for turn in side.turns if bot is not None else ():
                 if turn.role is not TurnRole.BOT or turn.n < first or bot is None:
                     continue
-                answer = turn.labels.get(question) if isinstance(turn.labels, dict) else None
+                answers = turn.labels if isinstance(turn.labels, dict) else {}
+                if not question.is_asked(answers):
+                    continue
+                answer = answers.get(question.id)
                 yield LabelledTurn(
                     bot=bot.bot,
                     participant=task.participant,

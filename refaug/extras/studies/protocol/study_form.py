@@ -477,20 +477,21 @@ def _spans(question: StudyQuestion, answer: Any, turn_text: str | None) -> list[
         found_input = f"{len(answer):,} spans" if isinstance(answer, list) else answer
         raise _bad(question, found_input, f"a list of at most {MOST_SPANS} spans")
     spans = []
-    for span in answer:
+    for place, span in enumerate(answer):
+        at = f"[{place}]"
         is_span = isinstance(span, dict) and set(span) == {"start", "end", "label"}
         bounds = (span["start"], span["end"]) if is_span else (0, 0)
         if not all(type(bound) is int for bound in bounds) or not 0 <= bounds[0] < bounds[1]:
-            raise _bad(question, span, '{"start": 0, "end": 5, "label": "…"}, characters from 0')
+            raise _bad(question, span, at=at, remedy='{"start": 0, "end": 5, "label": "…"}, characters from 0')
         if turn_text is not None and bounds[1] > len(turn_text):
-            raise _bad(question, span, f"an end of at most {len(turn_text):,}: the turn has no more characters")
+            raise _bad(question, span, f"an end of at most {len(turn_text):,}: the turn has no more characters", at)
         if span["label"] not in question.values:
-            raise _bad(question, span["label"], f"a label of: {', '.join(question.values)}")
+            raise _bad(question, span["label"], f"a label of: {', '.join(question.values)}", at)
         if span in spans:
-            raise _bad(question, span, "each span once")
+            raise _bad(question, span, "each span once", at)
         spans.append({name: span[name] for name in ("start", "end", "label")})
     return sorted(spans, key=lambda span: (span["start"], span["end"], question.values.index(span["label"])))
 
 
-def _bad(question: StudyQuestion, answer: Any, remedy: str) -> BadInput:
-    return BadInput(f"answers.{question.id}: {str(answer)[:60]!r} is no answer", remedy=remedy)
+def _bad(question: StudyQuestion, answer: Any, remedy: str, at: str = "") -> BadInput:
+    return BadInput(f"answers.{question.id}{at}: {str(answer)[:60]!r} is no answer", remedy=remedy)

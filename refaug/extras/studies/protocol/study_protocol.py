@@ -479,6 +479,8 @@ def _require_fitting_form(form: StudyForm, kind: StudyKind, where: str) -> None:
             raise BadInput(f"{at}: this id belongs to the check of attention", remedy="another id")
         if question.type == "pair" and not kind.is_pair:
             raise BadInput(f"{at}: a study of kind {kind} has no two sides", remedy="a question of another type")
+        if question.scope == "turn" and question.type == "pair":
+            raise BadInput(f"{at}: one turn has no two sides", remedy='"scope": "task", or a question of another type')
         if question.scope == "turn" and not kind.has_dialogues:
             raise BadInput(
                 f"{at}: a study of kind {kind} shows no dialogue with turns to ask about", remedy='"scope": "task"'

@@ -487,7 +487,7 @@ def _labels_json(
     """Return the share of each bot's turns with each label, of each question with an answer."""
     by_question = dict[str, object]()
     for question in label_questions(protocol):
-        turns = list(labelled_turns(counted, question.id, protocol))
+        turns = list(labelled_turns(counted, question, protocol))
         if not any(turn.is_answered for turn in turns):
             continue
         spans = Counter[str]()

@@ -202,7 +202,7 @@ class Walk:
         self.look_right()
         self.tab("Protocol")
         self.see("What participants see")
-        assert self.page.run("document.querySelector('.preview').innerText.includes('We store what you write')")
+        self.page.until("document.querySelector('.preview')?.innerText.includes('We store what you write')")
         self.see("Preregistration")
         assert self.page.text("#print") == self.name("Print it")
         protocol = self.server.ask("GET", "/v1/studies/first").json()["protocol"]

@@ -101,7 +101,7 @@ def test_a_study_is_made_shown_invited_to_opened_followed_and_closed(browsed: Br
     page.until("document.querySelector('#act-pilot')")
     looks_right(page)
     open_tab(page, "Protocol")
-    page.until("document.querySelector('#preview-box')")
+    page.until("document.querySelector('#preview-box .preview')")
     study = browsed.server.ask("GET", "/v1/studies/first").json()
     assert page.run("location.hash") == f"#study={study['id']}&tab=protocol"
     assert (study["state"], study["protocol"]["target"], study["protocol"]["bots"]) == ("draft", 4, sorted(BOTS))

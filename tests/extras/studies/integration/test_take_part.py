@@ -422,6 +422,18 @@ def test_replies_of_a_chat_get_labels_and_spans_that_are_checked_against_their_t
     assert [turn.get("labels") for turn in turns] == [None, None, {"flags": [], "marks": [span]}]
 
 
+def test_the_check_of_attention_belongs_to_the_whole_task(client: TestClient) -> None:
+    person = Person(client)
+    person.enter(new_study(client, "attentive", chat_protocol("quokka", min_turns=1, checks={"attention": 1})))
+    person.agree()
+    task = person.done("tasks/next")["task"]["id"]
+    person.say("hello")
+    refused = person.post(f"tasks/{task}/answers", {"answers": {"attention": "red"}, "n": 2})
+    assert (refused.status_code, "no such question here" in refused.text) == (422, True), refused.text
+    person.done(f"tasks/{task}/answers", {"answers": {"attention": "red"}})
+    assert person.state["task"]["answers"] == {"attention": "red"}
+
+
 @pytest.mark.parametrize("said", ["x" * 100_000, "😀🎉", "مرحبا بالعالم", "<script>alert(1)</script>", "=1+1", "a\0b"])
 def test_hostile_messages_come_back_as_they_are(client: TestClient, said: str) -> None:
     name = f"hostile-{abs(hash(said)) % 10**9}"

@@ -80,6 +80,7 @@ def test_equal_protocols_have_one_hash_whatever_is_left_out() -> None:
         ({"form": form(ONE, {**LABELS, "scope": "task"})}, "labels are given to turns of a bot", '"scope": "turn"'),
         ({"form": form(ONE, {**LABELS, "options": []})}, "a list was expected, not 0 entries", "1 to 50"),
         ({"form": form(ONE, {**LABELS, "options": [ODD] * 51})}, "not 51 entries", "1 to 50"),
+        ({"form": form({**ONE, "type": "pair", "scope": "turn"})}, "a study of kind chat has no two sides", "type"),
         ({"screening": [LABELS]}, "no turns before the first task", "not labels or spans"),
         ({"form": form({**ONE, "id": "attention"})}, "belongs to the check of attention", "another id"),
         ({"form": form(ONE, texts={"de": {"p": {"text": "?"}}})}, "p: there is no such field", "one of: q"),
@@ -186,7 +187,7 @@ def test_spans_end_where_their_turn_ends_counted_in_code_points() -> None:
     marks = form_of(form(ONE, {**LABELS, "type": "spans"}), where="x")
     span = {"start": 3, "end": 5, "label": "odd"}
     assert checked_answers(marks, {"flags": [span]}, ("turn",), "So 😀!") == {"flags": [span]}  # 6 code units of UTF-16
-    with refusing(BadInput, "answers.flags", "an end of at most 5"):
+    with refusing(BadInput, "answers.flags[0]", "an end of at most 5"):
         checked_answers(marks, {"flags": [{**span, "end": 6}]}, ("turn",), "So 😀!")
 
 
@@ -203,6 +204,9 @@ def test_labels_and_spans_are_about_turns_need_no_answer_and_may_be_none() -> No
         assert StudyProtocol.of({"kind": kind, "form": form(ONE, LABELS), **bots}).form.by_id["flags"].values == (
             "odd",
         )
+    with refusing(BadInput, "one turn has no two sides"):
+        two = {"kind": "chat-pair", "bots": ["a", "b"]}
+        StudyProtocol.of({**two, "form": form(ONE, {**ONE, "id": "r", "type": "pair", "scope": "turn"})})
     for kind in ("pair-reply", "rate-reply", "rate-reference"):
         with refusing(BadInput, "shows no dialogue with turns"):
             StudyProtocol.of({"kind": kind, "form": form(ONE, LABELS)})

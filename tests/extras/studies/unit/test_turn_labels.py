@@ -131,6 +131,14 @@ def test_agreement_about_a_label_is_the_nominal_alpha_over_turns_that_several_re
     assert label_agreement(many_tasks(), FORM) == []  # everybody has chats of their own
 
 
+def test_turns_whose_question_was_hidden_are_not_counted():
+    why = {**FLAGS, "id": "why", "show_if": {"flags": ["odd"]}}
+    given = [{"flags": ["odd"], "why": ["rude"]}, {"flags": ["odd", "rude"]}, {"flags": ["rude"]}, None]
+    report = study_report([dialogue("P-1", "a", given)], protocol(FLAGS, why), FEW_DRAWS)
+    (row,) = report["analyses"]["all"]["labels"]["why"]["labels"]["rude"]["means"]
+    assert (row["mean"], row["n"]) == (0.5, 2)
+
+
 def test_a_choice_about_each_turn_is_reported_by_its_answers():
     sense = {**FLAGS, "id": "sense", "type": "choice"}
     tasks = [dialogue("P-1", "a", [{"sense": "odd"}, {"sense": "rude"}, {"sense": "rude"}])]

@@ -154,7 +154,7 @@ def _checked_answers(
     form, sides = attending.protocol.form, side_names(attending.protocol.kind)
     given_answers = dict(answers)
     checked: dict[str, object] = {}
-    if ATTENTION in given_answers and task.attention is not None:
+    if ATTENTION in given_answers and task.attention is not None and turn is None and side is None:
         answer = given_answers.pop(ATTENTION)
         if answer is not None and answer not in task_assignment.ATTENTION_ANSWERS:
             raise BadInput(

@@ -47,6 +47,7 @@ export function markableText(text) {
   }
 
   function choose(first, last, goesOn) {
+    if (chosen !== null && first !== null && chosen.first === Math.min(first, last) && chosen.last === Math.max(first, last) && isOpen === goesOn) return; // a drag within a word
     if (first !== null && inUse !== own) { inUse?.clear(); inUse = own; }
     chosen = first === null ? null : { first: Math.min(first, last), last: Math.max(first, last) };
     isOpen = goesOn;
@@ -86,7 +87,8 @@ export function markableText(text) {
     else if (event.key === "Escape" && chosen !== null) choose(null, null, false);
     else if (/^[1-9]$/.test(event.key) && listeners.length) {
       if (chosen === null) choose(place, place, false);
-      listeners[0].onDigit(Number(event.key));
+      let digit = Number(event.key); // the labels of several questions are counted on
+      listeners.some(({ onDigit, labels }) => { if (digit <= labels) { onDigit(digit); return true; } digit -= labels; return false; });
     } else return;
     event.preventDefault();
     event.stopPropagation();
@@ -176,7 +178,7 @@ export function spanField({ question, id, title, options, noneOf }, change, text
     if (status.textContent !== words) status.textContent = words;
   }
 
-  text.listen({ onChoice: showChoice, onDigit: (digit) => { if (options[digit - 1]) give(options[digit - 1].value); } });
+  text.listen({ onChoice: showChoice, labels: options.length, onDigit: (digit) => give(options[digit - 1].value) });
   showChoice();
   const node = element("fieldset", { class: "question spans-of", "aria-describedby": `${id}-problem` }, element("legend", {}, title), status,
     element("div", { class: "row label-buttons" }, buttons), list, none?.node);

@@ -93,7 +93,7 @@ function questionCard(question, { kindOf, isOpen, changed, move, remove }) {
     const hasReplies = !/reply|reference/.test(kind), isOfReplies = ABOUT_TURNS.includes(type.value);
     about.hidden = isOfReplies || !(hasReplies || /pair/.test(kind));
     for (const option of type.options) option.hidden = (option.value === "pair" && !/pair/.test(kind)) || (ABOUT_TURNS.includes(option.value) && !hasReplies);
-    for (const option of scope.options) option.hidden = (option.value === "side" && !/pair/.test(kind)) || (option.value === "turn" && !hasReplies);
+    for (const option of scope.options) option.hidden = (option.value === "side" && !/pair/.test(kind)) || (option.value === "turn" && (!hasReplies || !["choice", "text"].includes(type.value))); // other answers about replies are stored, and not reported
     const range = isScale ? `${least.value} to ${most.value}` : TYPES[type.value];
     fill(summary, wording.value.trim() || "A new question", element("span", { class: "faint" }, ` ${range}`));
   }
@@ -114,7 +114,7 @@ function questionCard(question, { kindOf, isOpen, changed, move, remove }) {
     const sides = (question.type === "pair" && question.options?.filter((option) => option.value !== "tie")) || [{ value: "left", text: "Left" }, { value: "right", text: "Right" }];
     const tie = question.options?.find((option) => option.value === "tie") ?? TIE;
     return {
-      id: name, type: type.value, text: wording.value.trim(), scope: ABOUT_TURNS.includes(type.value) ? "turn" : scope.value, required: required.input.checked,
+      id: name, type: type.value, text: wording.value.trim(), scope: ABOUT_TURNS.includes(type.value) ? "turn" : type.value === "pair" && scope.value === "turn" ? "task" : scope.value, required: required.input.checked,
       ...(isScale ? { least: Number(least.value), most: Number(most.value), reverse: reverse.input.checked, ...(low.value.trim() && high.value.trim() ? { ends: [low.value.trim(), high.value.trim()] } : {}) } : {}),
       ...(type.value === "pair" ? { options: withTies ? [...sides, tie] : sides } : {}), ...(LISTED.includes(type.value) ? { options: answers } : {}),
       ...(question.show_if ? { show_if: question.show_if } : {}),
