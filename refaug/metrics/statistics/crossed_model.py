@@ -84,11 +84,10 @@ def crossed_fit(
     try:
         return _RestrictedLikelihood(numbers, system, factors, check).fitted()
     except np.linalg.LinAlgError:
-        raise no_residual() from None
+        raise _no_residual() from None
 
 
-def no_residual() -> BadInput:
-    """Return the refusal of ratings that means and levels explain whole."""
+def _no_residual() -> BadInput:
     return BadInput("the ratings leave no residual", remedy="raters who differ in more than their level")
 
 
@@ -141,7 +140,7 @@ class _RestrictedLikelihood:
             raise BadInput("the ratings leave no residual", remedy="more ratings than systems")
         ratios = self._ratios()
         if ratios.max() > _LARGEST_RATIO:
-            raise no_residual()
+            raise _no_residual()
         return self._fit_at(ratios)
 
     def _ratios(self) -> Floats:
@@ -195,7 +194,7 @@ class _RestrictedLikelihood:
         through = scipy.linalg.solve_triangular(factor, (of_first[:, :-1] * scale[:-1]).T, lower=True)  # (width, first)
         squares = float(plain[width, width] - solved[:, width] @ solved[:, width])
         if squares <= self.noise:
-            raise no_residual()
+            raise _no_residual()
         slope_first = of_first[:, width] - through.T @ solved[:, width]
         bare = self.first_counts / diagonal
         held = np.einsum("wf,wf->f", through, through)

@@ -21,7 +21,7 @@ import numpy as np
 import scipy
 
 from refaug.core.errors import BadInput
-from refaug.metrics.statistics.crossed_model import Places, no_residual
+from refaug.metrics.statistics.crossed_model import Places
 from refaug.metrics.statistics.resampling import Floats
 
 MOST_OPERATIONS: Final = 20_000_000_000  # of `cumulative_logit_cost`: a fit takes about three seconds
@@ -79,13 +79,19 @@ def is_separated(level: Places, system: Places) -> bool:
     return False
 
 
+def _no_peak() -> BadInput:
+    return BadInput(
+        "bots, participants or items part the levels: the estimates have no end", remedy="ratings that overlap more"
+    )
+
+
 def cumulative_logit_fit(
     level: Places, system: Places, factors: Sequence[Places], check: Callable[[], None] = lambda: None
 ) -> CumulativeLogitFit:
     """Fit one or two factors; levels, systems and levels of factors are numbered from 0, each with a rating.
 
-    BadInput where there is no peak: of one level, systems that a level parts, or no residual. `check` is called before
-    each factorisation, and ends the work by raising.
+    BadInput where there is no peak: there is one level, or systems or levels of factors part the levels. `check` is
+    called before each factorisation, and ends the work by raising.
     """
     if not level.any():
         raise BadInput("all ratings are the same", remedy="ratings of two levels at least")
@@ -94,7 +100,7 @@ def cumulative_logit_fit(
     try:
         return _LaplaceLikelihood(level, system, factors, check).fitted()
     except np.linalg.LinAlgError:
-        raise no_residual() from None
+        raise _no_peak() from None
 
 
 @dataclass(frozen=True)
@@ -192,7 +198,7 @@ class _LaplaceLikelihood:
             hessian = self._hessian(peak)
         factor = np.linalg.cholesky(-hessian)
         if np.abs(scipy.linalg.solve_triangular(factor, peak.gradient, lower=True)).max() > _SETTLED:
-            raise no_residual()
+            raise _no_peak()
         return self._fit_at(peak, hessian)
 
     def _fit_at(self, peak: _Height, hessian: Floats) -> CumulativeLogitFit:
@@ -233,7 +239,7 @@ class _LaplaceLikelihood:
                 inverse = turn @ inverse @ turn.T + np.outer(moved, moved) / bend
             height = reached
             if np.abs(height.parameters).max() > _FARTHEST:
-                raise no_residual()
+                raise _no_peak()
         return height
 
     def _higher(self, height: _Height, step: Floats) -> _Height | None:

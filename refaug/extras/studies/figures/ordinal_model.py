@@ -75,15 +75,22 @@ class OrdinalModel:
 
 
 def ordinal_model(
-    rows: Sequence[RatingRow], *, level: float, openings: Collection[str] = (), check: Callable[[], None] = go_on
+    rows: Sequence[RatingRow],
+    *,
+    level: float,
+    scale: tuple[float, float] | None = None,
+    openings: Collection[str] = (),
+    check: Callable[[], None] = go_on,
 ) -> OrdinalModel | None:
-    """Fit the ratings of one question by Laplace's approximation; None where they are not of few whole levels.
+    """Fit the ratings of one question by Laplace's approximation; None where its scale has not few whole levels.
 
-    `check` is called before each factorisation, and ends the work by raising.
+    Without the ends of the scale, they are those of the ratings. `check` is called before each factorisation, and ends
+    the work by raising.
     """
     crossed = crossed_rows(rows, openings)
     levels, places = np.unique(crossed.numbers, return_inverse=True)
-    if levels[-1] - levels[0] >= MOST_LEVELS or (levels % 1).any():
+    least, most = scale or (levels[0], levels[-1])
+    if most - least >= MOST_LEVELS or (levels % 1).any():
         return None
     shown = tuple(levels.tolist())
     if crossed.why is not None:

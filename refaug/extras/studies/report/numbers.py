@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from statistics import fmean
@@ -47,6 +48,7 @@ from refaug.extras.studies.figures.turn_labels import (
 )
 from refaug.extras.studies.questions import (
     ATTENTION,
+    AnswerType,
     AskedQuestion,
     ChoiceRow,
     RatingRow,
@@ -201,12 +203,13 @@ _OF_DRAW: Final = 0.25  # … and of each draw that it takes part in
 def report_cost(tasks: Iterable[StudyTask], protocol: Mapping[str, Any], draws: int) -> float:
     """Return an upper bound of the units of `study_report`: each answer takes part in each draw of each analysis."""
     counted = main_tasks(tasks)
-    questions = len(protocol_questions(protocol, counted)) + 1  # and the mean of all
+    questions = protocol_questions(protocol, counted)
+    rated = 1 + sum(question.type is AnswerType.NUMBER for question in questions)  # and the mean of all
     openings = tuple(protocol.get("openings") or ())
     of_models = model_cost(counted, openings) + ordinal_cost(counted, openings)
-    of_question = len(counted) * (_OF_ANSWER + _OF_DRAW * draws) + of_models
+    of_answers = (len(questions) + 1) * len(counted) * (_OF_ANSWER + _OF_DRAW * draws)
     of_labels = labels_cost(counted, protocol, draws)
-    return _ANALYSES * (questions * of_question + of_labels + agreement_cost(counted, protocol))
+    return _ANALYSES * (of_answers + rated * of_models + of_labels + agreement_cost(counted, protocol))
 
 
 def study_report(
@@ -233,10 +236,14 @@ def study_report(
     if decisions["decisions"]:
         groups["decided"] = decided_tasks(groups["kept"], questions)
     factors, openings = protocol_factors(protocol), tuple((protocol or {}).get("openings") or ())
-    analyses = {
-        name: _analysis(group, protocol, questions, factors, openings, settings, check)
-        for name, group in groups.items()
-    }
+    analyses = dict[str, dict[str, object]]()
+    for name, group in groups.items():
+        same = next((other for other in analyses if groups[other] == group), None)
+        analyses[name] = (
+            _analysis(group, protocol, questions, factors, openings, settings, check)
+            if same is None
+            else deepcopy(analyses[same])
+        )
     if "decided" in analyses:
         analyses["decided"]["agreement"] = []  # one decision for all who disagreed is no agreement
     routing = None
@@ -355,13 +362,20 @@ def _analysis(
     """Return the figures of some participants' tasks."""
     counted = main_tasks(group)
     ratings = mean_rows(_with_mean_of_all(list(rating_rows(counted, questions)), questions))
+    scales = {
+        question.id: (question.least, question.most)
+        for question in questions
+        if question.least is not None and question.most is not None
+    }
     choices: dict[str, list[ChoiceRow]] = {}
     for row in choice_rows(counted, questions):
         choices.setdefault(row.question, []).append(row)
     return {
         "participants": len({task.participant for task in group}),
         "tasks": len(counted),
-        "ratings": _by_question(ratings, lambda rows: _ratings_json(rows, factors, openings, settings, check), check),
+        "ratings": _by_question(
+            ratings, lambda rows: _ratings_json(rows, scales, factors, openings, settings, check), check
+        ),
         "choices": _by_question(choices, lambda rows: _choices_json(rows, settings), check),
         "agreement": [
             *(
@@ -405,6 +419,7 @@ def _with_mean_of_all(rows: list[RatingRow], questions: Sequence[AskedQuestion])
 
 def _ratings_json(
     rows: Sequence[RatingRow],
+    scales: Mapping[str, tuple[float, float]],
     factors: Mapping[str, Mapping[str, str]],
     openings: Sequence[str],
     settings: StudyAnalysis,
@@ -422,7 +437,8 @@ def _ratings_json(
             "ratings": len(scaled),
             "means": _means_json(of_z) if of_z is not None else [],
         }
-    ordinal = ordinal_model(rows, level=settings.level, openings=openings, check=check)
+    scale = scales.get(rows[0].question)
+    ordinal = ordinal_model(rows, level=settings.level, scale=scale, openings=openings, check=check)
     return {
         "means": _means_json(figures),
         "differences": _differences_json(figures),

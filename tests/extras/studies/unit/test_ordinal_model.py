@@ -97,7 +97,7 @@ def test_ratings_of_more_levels_or_between_whole_numbers_have_no_ordinal_model(a
     [
         (lambda bot, n: 4, "all ratings are the same"),
         (lambda bot, n: 1 + n % 2 + 2 * (bot == "a"), "a level parts the bots"),
-        (lambda bot, n: 1 + n % 4 + (bot == "a"), "no residual"),
+        (lambda bot, n: 1 + n % 4 + (bot == "a"), "participants or items part the levels"),
     ],
 )
 def test_a_model_that_cannot_be_fitted_says_why(answer, why):
@@ -105,6 +105,12 @@ def test_a_model_that_cannot_be_fitted_says_why(answer, why):
     model = ordinal_model(rows_of(tasks), level=0.95)
     assert why in model.why
     assert (model.bots, model.differences, model.ratings) == ((), (), 36)
+
+
+def test_the_scale_decides_whether_its_levels_are_few():
+    rows = rows_of(judged(8))
+    assert ordinal_model(rows, level=0.95, scale=(1, 10)) is None
+    assert ordinal_model(rows, level=0.95, scale=(1, 7)) == ordinal_model(rows, level=0.95)
 
 
 def test_more_participants_and_items_than_fit_are_refused_and_their_cost_is_bounded():
