@@ -330,7 +330,7 @@ def show_response(page: Page) -> None:
     show_study(page, "responses", first)
     page.until(f'document.querySelector("{first}").children[1].innerText.length > 1')
     page.run(f'document.querySelector("{first}").click()')
-    page.until("document.querySelector('#responses .message, .message')")
+    page.until("document.querySelector('#response-dialog .turn')")
 
 
 PAGES: Final = {
@@ -368,6 +368,7 @@ IN_SIGHT: Final = (
     "job",
     "api",
     "reply",
+    "response",
     "palette",
     "shortcuts",
     "refused",
