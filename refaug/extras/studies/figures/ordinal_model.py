@@ -36,6 +36,7 @@ from refaug.metrics.statistics.cumulative_logit import (
 from refaug.metrics.statistics.resampling import Floats
 
 MOST_LEVELS: Final = 7  # from the lowest to the highest rating: above, the numbers of a scale are as good as its order
+MOST_OF_A_REPORT: Final = 4 * MOST_OPERATIONS  # operations, which the fits of a report share alike
 _AN_OPERATION: Final = 0.00015  # units (refaug.metrics.costs) of a fit
 _A_FIT: Final = 10_000.0
 _RESIDUAL: Final = pi**2 / 3  # variance of a logistic variable
@@ -80,6 +81,7 @@ def ordinal_model(
     level: float,
     scale: tuple[float, float] | None = None,
     openings: Collection[str] = (),
+    most: int = MOST_OPERATIONS,
     check: Callable[[], None] = go_on,
 ) -> OrdinalModel | None:
     """Fit the ratings of one question by Laplace's approximation; None where its scale has not few whole levels.
@@ -89,15 +91,15 @@ def ordinal_model(
     """
     crossed = crossed_rows(rows, openings)
     levels, places = np.unique(crossed.numbers, return_inverse=True)
-    least, most = scale or (levels[0], levels[-1])
-    if most - least >= MOST_LEVELS or (levels % 1).any():
+    lowest, highest = scale or (levels[0], levels[-1])
+    if highest - lowest >= MOST_LEVELS or (levels % 1).any():
         return None
     shown = tuple(levels.tolist())
     if crossed.why is not None:
         return OrdinalModel(ratings=len(rows), levels=shown, why=crossed.why)
     cost = cumulative_logit_cost(len(rows), crossed.sizes, len(levels), len(crossed.bots))
-    if cost > MOST_OPERATIONS:
-        why = f"too many participants and items, {cost:,} of {MOST_OPERATIONS:,} operations"
+    if cost > min(most, MOST_OPERATIONS):
+        why = f"too many participants and items, {cost:,} of {min(most, MOST_OPERATIONS):,} operations"
         return OrdinalModel(ratings=len(rows), levels=shown, why=why)
     try:
         fit = cumulative_logit_fit(places, crossed.bot, list(crossed.factors.values()), check)
@@ -120,6 +122,11 @@ def ordinal_cost(tasks: Sequence[StudyTask], openings: Collection[str] = ()) -> 
     factors, bots = model_sizes(tasks, openings)
     cost = cumulative_logit_cost(sum(len(task.bots) for task in tasks), factors, MOST_LEVELS, bots)
     return _A_FIT + _AN_OPERATION * min(MOST_OPERATIONS, cost)
+
+
+def most_ordinal_cost(fits: int) -> float:
+    """Return the most units of all ordinal models of a report."""
+    return fits * _A_FIT + _AN_OPERATION * MOST_OF_A_REPORT
 
 
 def better_share(log_odds: float) -> float:

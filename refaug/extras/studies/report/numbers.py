@@ -38,7 +38,12 @@ from refaug.extras.studies.figures.disagreements import (
 )
 from refaug.extras.studies.figures.means import BotMeans, mean_rows, rating_means, standardised
 from refaug.extras.studies.figures.mixed_model import mixed_model, model_cost
-from refaug.extras.studies.figures.ordinal_model import ordinal_cost, ordinal_model
+from refaug.extras.studies.figures.ordinal_model import (
+    MOST_OF_A_REPORT,
+    most_ordinal_cost,
+    ordinal_cost,
+    ordinal_model,
+)
 from refaug.extras.studies.figures.turn_labels import (
     LabelledTurn,
     label_questions,
@@ -204,12 +209,19 @@ def report_cost(tasks: Iterable[StudyTask], protocol: Mapping[str, Any], draws: 
     """Return an upper bound of the units of `study_report`: each answer takes part in each draw of each analysis."""
     counted = main_tasks(tasks)
     questions = protocol_questions(protocol, counted)
-    rated = 1 + sum(question.type is AnswerType.NUMBER for question in questions)  # and the mean of all
+    rated = _rated(questions)
     openings = tuple(protocol.get("openings") or ())
-    of_models = model_cost(counted, openings) + ordinal_cost(counted, openings)
+    fits = _ANALYSES * rated
+    of_ordinal = min(fits * ordinal_cost(counted, openings), most_ordinal_cost(fits))
     of_answers = (len(questions) + 1) * len(counted) * (_OF_ANSWER + _OF_DRAW * draws)
     of_labels = labels_cost(counted, protocol, draws)
-    return _ANALYSES * (of_answers + rated * of_models + of_labels + agreement_cost(counted, protocol))
+    of_models = rated * model_cost(counted, openings)
+    return _ANALYSES * (of_answers + of_models + of_labels + agreement_cost(counted, protocol)) + of_ordinal
+
+
+def _rated(questions: Sequence[AskedQuestion]) -> int:
+    """Return how many questions are answered with numbers, and the mean of all."""
+    return 1 + sum(question.type is AnswerType.NUMBER for question in questions)
 
 
 def study_report(
@@ -236,11 +248,12 @@ def study_report(
     if decisions["decisions"]:
         groups["decided"] = decided_tasks(groups["kept"], questions)
     factors, openings = protocol_factors(protocol), tuple((protocol or {}).get("openings") or ())
+    most = MOST_OF_A_REPORT // (_rated(questions) * len(groups))
     analyses = dict[str, dict[str, object]]()
     for name, group in groups.items():
         same = next((other for other in analyses if groups[other] == group), None)
         analyses[name] = (
-            _analysis(group, protocol, questions, factors, openings, settings, check)
+            _analysis(group, protocol, questions, factors, openings, settings, most, check)
             if same is None
             else deepcopy(analyses[same])
         )
@@ -357,6 +370,7 @@ def _analysis(
     factors: Mapping[str, Mapping[str, str]],
     openings: Sequence[str],
     settings: StudyAnalysis,
+    most: int,
     check: Callable[[], None],
 ) -> dict[str, object]:
     """Return the figures of some participants' tasks."""
@@ -374,7 +388,7 @@ def _analysis(
         "participants": len({task.participant for task in group}),
         "tasks": len(counted),
         "ratings": _by_question(
-            ratings, lambda rows: _ratings_json(rows, scales, factors, openings, settings, check), check
+            ratings, lambda rows: _ratings_json(rows, scales, factors, openings, settings, most, check), check
         ),
         "choices": _by_question(choices, lambda rows: _choices_json(rows, settings), check),
         "agreement": [
@@ -423,6 +437,7 @@ def _ratings_json(
     factors: Mapping[str, Mapping[str, str]],
     openings: Sequence[str],
     settings: StudyAnalysis,
+    most: int,
     check: Callable[[], None],
 ) -> dict[str, object]:
     means = partial(
@@ -438,7 +453,7 @@ def _ratings_json(
             "means": _means_json(of_z) if of_z is not None else [],
         }
     scale = scales.get(rows[0].question)
-    ordinal = ordinal_model(rows, level=settings.level, scale=scale, openings=openings, check=check)
+    ordinal = ordinal_model(rows, level=settings.level, scale=scale, openings=openings, most=most, check=check)
     return {
         "means": _means_json(figures),
         "differences": _differences_json(figures),

@@ -122,6 +122,7 @@ def test_more_participants_and_items_than_fit_are_refused_and_their_cost_is_boun
     assert "too many participants and items" in ordinal_model(rows_of(tasks), level=0.95).why
     assert ordinal_cost(tasks) == ordinal_cost(tasks * 2) == 10_000 + 0.00015 * 20e9
     few = tasks[:100]
+    assert "of 1,000 operations" in ordinal_model(rows_of(few), level=0.95, most=1_000).why
     assert ordinal_cost(few) == pytest.approx(10_000 + 0.00015 * cumulative_logit_cost(100, [50, 25], 7, 2))
 
 
