@@ -12,8 +12,15 @@ from typing import Final
 from sqlalchemy import Connection, delete, select, update
 
 from refaug.extras.studies.participation import tables
-from refaug.extras.studies.participation.study_store import Attendance, StoredStudy, attendance, participant_row
-from refaug.extras.studies.participation.tables import STUDIES, STUDY_PARTICIPANTS
+from refaug.extras.studies.participation.study_store import (
+    Attendance,
+    StoredStudy,
+    attendance,
+    lock_study,
+    participant_row,
+)
+from refaug.extras.studies.participation.tables import STUDIES, STUDY_PARTICIPANTS, STUDY_TASKS
+from refaug.extras.studies.participation.tasks.task_assignment import LIVE, change_load
 from refaug.service.audit import add_row
 from refaug.service.database.database import Database, overwrite_removed, remove_old_copies, time_of, time_text
 
@@ -24,13 +31,14 @@ def erase_rows(connection: Connection, attending: Attendance, *, is_sqlite: bool
     """Remove everything that a participant has written, in a transaction of the caller."""
     overwrite_removed(connection, is_sqlite=is_sqlite)
     me = attending.participant.id
-    tasks = select(tables.STUDY_TASKS.c.id).where(tables.STUDY_TASKS.c.participant == me)
+    _give_back_loads(connection, attending)
+    tasks = select(STUDY_TASKS.c.id).where(STUDY_TASKS.c.participant == me)
     connection.execute(delete(tables.STUDY_MESSAGES).where(tables.STUDY_MESSAGES.c.task.in_(tasks)))
     connection.execute(delete(tables.STUDY_ANSWERS).where(tables.STUDY_ANSWERS.c.task.in_(tasks)))
     connection.execute(delete(tables.STUDY_ACTIONS).where(tables.STUDY_ACTIONS.c.participant == me))
     connection.execute(
-        update(tables.STUDY_TASKS)
-        .where(tables.STUDY_TASKS.c.participant == me)
+        update(STUDY_TASKS)
+        .where(STUDY_TASKS.c.participant == me)
         .values(state="withdrawn", skip_reason=None, ended=time_text(attending.now))
     )
     values: dict[str, object] = {
@@ -43,6 +51,21 @@ def erase_rows(connection: Connection, attending: Attendance, *, is_sqlite: bool
         "ended": time_text(attending.now),
     }
     connection.execute(update(tables.STUDY_PARTICIPANTS).where(tables.STUDY_PARTICIPANTS.c.id == me).values(values))
+
+
+def _give_back_loads(connection: Connection, attending: Attendance) -> None:
+    """Let others be given the items of a participant whose ratings do not count any more."""
+    columns = STUDY_TASKS.c
+    counted = select(columns.unit, columns.check_kind, columns.is_pilot).where(
+        columns.participant == attending.participant.id,
+        columns.unit.is_not(None),
+        columns.state.in_((*LIVE, "done")),
+    )
+    rows = connection.execute(counted).all()
+    if rows:
+        lock_study(connection, attending.study.id)  # as the giving of tasks does, which changes several items too
+    for row in rows:
+        change_load(connection, attending, row, -1)
 
 
 def erase_participant(

@@ -63,6 +63,15 @@ def test_a_stop_rule_and_a_target_that_is_reached_in_a_pause_are_told(tmp_path: 
 REPLIES = [
     {"id": f"r{n}", "turns": [f"Question {n}?"], "replies": {"zebra": "Yes.", "quokka": "No."}} for n in range(2)
 ]
+
+
+def rate(person: Person, answer: dict[str, Any]) -> None:
+    """One more item, to the end."""
+    task = person.done("tasks/next")["task"]["id"]
+    person.done(f"tasks/{task}/answers", {"answers": answer})
+    person.done(f"tasks/{task}/finish")
+
+
 PAIR_FORM = {
     "name": "better",
     "questions": [{"id": "better", "text": "Which one?", "type": "pair", "required": True}],
@@ -85,9 +94,7 @@ def test_the_last_wanted_task_of_items_is_told_once_though_it_is_taken_back(
             person.enter(token)
             person.agree()
             for _ in range(units):
-                task = person.done("tasks/next")["task"]["id"]
-                person.done(f"tasks/{task}/answers", {"answers": answer})
-                person.done(f"tasks/{task}/finish")
+                rate(person, answer)
                 told.append(notices.waiting()[0])
         assert told == [0] * (2 * units - 1) + [1]
         for person in people:  # each of the two takes the last task back: the target is reached twice more
@@ -126,3 +133,29 @@ def test_a_target_that_is_reached_again_after_somebody_withdrew_is_told_once_and
         person.agree()
         person.chat()
         assert notices.waiting()[0] == 2
+
+
+def test_the_item_of_one_who_withdrew_is_given_again_and_the_target_is_told(tmp_path: Path) -> None:
+    with client_of(migrated(Settings(home=tmp_path / "home")), ready=False) as client:
+        notices = client.app.state.refaug.notices  # type: ignore[attr-defined]
+        protocol = {"kind": "rate-reply", "form": FORM, "consent": CONSENT, "per_participant": 1, "ratings_per_item": 2}
+        items = [{**REPLIES[0], "replies": {"zebra": "Yes.", "quokka": "No.", "lemur": "So."}}]
+        token = new_study(client, "fruit", protocol, items)
+        rated, waiting = Person(client), Person(client)
+        for person in (rated, waiting):
+            person.enter(token)
+            person.agree()
+        rate(rated, {"quality": 4})
+        waiting.done("tasks/next")
+        rated.done("withdraw")
+        waiting.done("withdraw")  # with a task that was begun
+        told = []
+        for _ in range(6):
+            person = Person(client)
+            person.enter(token)
+            person.agree()
+            rate(person, {"quality": 4})
+            told.append(notices.waiting()[0])
+        assert told == [0, 0, 0, 0, 0, 1]
+        body = orjson.loads(notices.take(datetime.now(UTC) + timedelta(seconds=1), 1.0).body)
+        assert body["data"] == {"study": "fruit", "tasks": 6}
