@@ -2,7 +2,8 @@
 
 import { ENDED, address, events, get, post, remove } from "./api.js";
 import { emptyState, stateBadge } from "./components/states.js";
-import { renewRows, table } from "./components/tables.js";
+import { renewRows } from "./components/renewed_rows.js";
+import { table } from "./components/tables.js";
 import { byId, element, fill, printable, userText } from "./dom.js";
 import { bytes, count, duration, time } from "./format.js";
 import { moment, showProblem } from "./frame.js";

@@ -149,7 +149,7 @@ function showReferences(warnings = []) {
     about.textContent = "";
     box.hidden = true;
     byId("reset-weights").hidden = true;
-    fill(list, element("li", {}, empty(element("p", {}, "What people answered in such a place appears here, and beside each reply its scores. Type an utterance and a reply, or start from an example:"),
+    fill(list, element("li", {}, empty(element("p", {}, "What people said in answer to similar utterances appears here, and beside each reply its scores. Type an utterance and a reply, or start from an example:"),
       element("p", { class: "row" }, element("button", { type: "button", class: "primary", id: "first-example", onclick: () => showExample(0) }, "Show an example"),
         examples.slice(1).map((example, place) => element("button", { type: "button", onclick: () => showExample(place + 1) }, example.name))), served.isKnown && served.index === null && noIndex())));
     return;
