@@ -23,7 +23,17 @@ from cronsim import CronSim, CronSimError
 from sqlalchemy import Connection, Delete, Row, func, select
 from sqlalchemy.exc import IntegrityError
 
-from refaug.core.errors import BadInput, Conflict, Later, NotFound, Overloaded, RefaugError, StorageFull
+from refaug.core.errors import (
+    BadInput,
+    Conflict,
+    MissingPart,
+    NotAllowed,
+    NotFound,
+    RefaugError,
+    StorageFull,
+    Unavailable,
+    Usage,
+)
 from refaug.core.files import NAME, require_name
 from refaug.core.options.decoding import made_of
 from refaug.service.database.database import Database, time_of, time_text
@@ -43,6 +53,7 @@ _KEEP_FIRINGS: Final = timedelta(
 )  # age of firings to remove; more than a year, for schedules that fire once a year
 _LATE_AFTER: Final = timedelta(minutes=10)  # a worker checks twice a second, also while it runs a job
 
+_LASTING: Final = (BadInput, NotFound, Usage, MissingPart, NotAllowed)  # an order fails so at each of its due times
 _BROKEN_NOTE: Final = "broken: "  # the beginning of the note of a due time that could not become a job
 _WAITS_NOTE: Final = "not begun: "  # and of that of a job that waits to be begun; gone when it begins
 
@@ -264,11 +275,14 @@ class ScheduleStore:
             try:
                 if schedule.enabled and _is_due(schedule, now):
                     fired += self._fire(schedule.name, jobs, now)
-            except (Overloaded, BadInput) as error:
+            except (Unavailable, StorageFull):
+                raise
+            except RefaugError as error:
                 # The cursor stays: the job begins when the queue has room, or when the schedule was changed because the
                 # zones or the library do not know its time any more. `failing` reports both; a log would every second.
-                if not isinstance(error, Overloaded) or _lateness(schedule, now) is not None:
-                    self._tell_wait(schedule.name, error.message, now)
+                if isinstance(error, BadInput) or _lateness(schedule, now) is not None:
+                    with suppress(Unavailable, StorageFull):  # told at a later tick; other schedules may still begin
+                        self._tell_wait(schedule.name, error.message, now)
         return fired
 
     def _tell_wait(self, name: str, why: str, now: datetime) -> None:
@@ -322,9 +336,7 @@ class ScheduleStore:
             job = jobs.enqueue(order.kind, order.as_order(), resources_of(order), schedule=name)
         except Conflict as error:  # the job of the previous time still waits, and will do this work too
             return Firing(schedule=name, due=due, job=None, note=f"skipped: {error.message}")
-        except (Later, StorageFull):
-            raise
-        except RefaugError as error:  # the stored order was altered, or names what is not installed any more
+        except _LASTING as error:  # the stored order was altered, or names what is not installed any more
             return Firing(schedule=name, due=due, job=None, note=f"{_BROKEN_NOTE}{error.message}")
         return Firing(schedule=name, due=due, job=job.id, note=None)
 

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import orjson
@@ -17,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from refusals import refusing
 
-from refaug.core.errors import BadInput, NotFound, Usage
+from refaug.core.errors import BadInput, NoAccess, NotFound, Usage
 from refaug.service.database.database import Database
 from refaug.service.jobs.schedules import Cron, Firing, ScheduleStore
 from refaug.service.jobs.store import Job, JobState, JobStore
@@ -474,6 +475,58 @@ def test_a_zone_that_is_gone_is_told_and_stops_no_other(
     assert [one.schedule for one in schedules.tick(jobs, utc("2024-05-02 02:30"))] == ["other"]
     assert schedules.failing(now=utc("2024-05-02 02:31")) == {"nightly": "there is no time zone 'Mars/Olympus'"}
     assert schedules.next_times("nightly", 3) == []
+
+
+def test_where_a_wait_cannot_be_written_down_the_other_schedules_begin(
+    schedules: ScheduleStore, jobs: JobStore, database: Database
+) -> None:
+    put_nightly(schedules)
+    schedules.put("other", cron="30 2 * * *", timezone="UTC", order=order_of("other"), now=EVENING)
+    with database.writing() as connection:
+        connection.exec_driver_sql("UPDATE schedules SET timezone = 'Mars/Olympus' WHERE name = 'nightly'")
+        for statement in NO_ROOM[database.is_sqlite]:
+            connection.exec_driver_sql(statement)
+    assert [one.schedule for one in schedules.tick(jobs, utc("2024-05-02 02:30"))] == ["other"]
+    assert [job.schedule for job in all_jobs(jobs)] == ["other"]
+    assert schedules.firings("nightly") == []
+
+
+# Of the firings, only those that became no job find no place.
+NO_ROOM = {
+    True: [
+        "CREATE TRIGGER full_disk BEFORE INSERT ON firings WHEN NEW.job IS NULL "
+        "BEGIN SELECT RAISE(ABORT, 'no such savepoint: a full disk has undone it'); END"
+    ],
+    False: [
+        "CREATE FUNCTION full_disk() RETURNS trigger AS 'BEGIN RAISE disk_full; END' LANGUAGE plpgsql",
+        "CREATE TRIGGER full_disk BEFORE INSERT ON firings FOR EACH ROW WHEN (NEW.job IS NULL) "
+        "EXECUTE FUNCTION full_disk()",
+    ],
+}
+
+
+class BarredOnce(JobStore):
+    """Jobs whose first order meets a file that cannot be read for a while."""
+
+    barred = True
+
+    def enqueue(self, *given: Any, **named: Any) -> Job:
+        if self.barred:
+            self.barred = False
+            raise NoAccess("/mnt/logs cannot be read")
+        return super().enqueue(*given, **named)
+
+
+def test_what_passes_by_itself_uses_up_no_due_time_and_stops_no_other(
+    schedules: ScheduleStore, database: Database
+) -> None:
+    jobs = BarredOnce(database)
+    put_nightly(schedules)
+    schedules.put("other", cron="30 2 * * *", timezone="UTC", order=order_of("other"), now=EVENING)
+    assert [one.schedule for one in schedules.tick(jobs, utc("2024-05-02 02:30"))] == ["other"]
+    assert schedules.failing(now=utc("2024-05-02 02:31")) == {}
+    [fired] = schedules.tick(jobs, utc("2024-05-02 02:31"))
+    assert (fired.schedule, fired.due, fired.note) == ("nightly", utc("2024-05-02 02:30"), None)
 
 
 # ── looking ───────────────────────────────────────────────────────────────────────────────────────────────────────
