@@ -411,10 +411,14 @@ class Writer:
         self._write_publications(publications.with_published(version))
 
     def refuse(self, version: str, reason: str) -> None:
-        """Record that a check refused a version, unless it is published; it then needs `even_refused`."""
+        """Record that a check refused a version, unless it is published; it then needs `even_refused`.
+
+        A version that is refused again for the same reason, by a job that is tried again, is not reported again.
+        """
         _, version = self.artefacts.resolve(f"{self.name}@{version}")
-        if version != self.artefacts.current(self.name):
-            self._write_publications(self._publications().with_refused(version, reason))
+        publications = self._publications()
+        if version != self.artefacts.current(self.name) and publications.refused.get(version) != reason:
+            self._write_publications(publications.with_refused(version, reason))
             report_change(REFUSE, f"{self.artefacts.kind} {self.name}@{version}", reason=reason)
 
     def require_not_refused(self, version: str, *, even_refused: bool) -> None:

@@ -26,7 +26,7 @@ from refaug.core.artefacts.manifests import (
     verify_files,
 )
 from refaug.core.artefacts.removals import REMOVED
-from refaug.core.artefacts.versions import VersionName, Versions
+from refaug.core.artefacts.versions import VersionName, Versions, observing_changes
 from refaug.core.errors import Conflict, Corrupt, Locked, NotFound, Usage
 from refaug.core.files import read_json, write_json
 
@@ -329,6 +329,16 @@ def test_rollback_passes_over_versions_that_were_never_published(three, tmp_path
     three.publish("chat", "2026-11-20.5")
     assert [three.rollback("chat") for _ in range(2)] == ["2026-11-20.3", "2026-11-20.2"]
     assert three.publications("chat").published == {f"2026-11-20.{number}" for number in (1, 2, 3, 5)}
+
+
+def test_a_version_that_is_refused_again_is_reported_only_for_another_reason(three, tmp_path):
+    refused = three.add("chat", stage(tmp_path / "d"))
+    reported = []
+    with observing_changes(reported.append):
+        for reason in ("recall is 0.5", "recall is 0.5", "recall is 0.4"):
+            three.refuse("chat", refused, reason)
+    assert [change.details["reason"] for change in reported] == ["recall is 0.5", "recall is 0.4"]
+    assert three.publications("chat").refused == {refused: "recall is 0.4"}
 
 
 def test_a_refused_version_is_published_only_with_a_second_word(three, tmp_path):
