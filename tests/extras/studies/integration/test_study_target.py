@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 import pytest
 from serving import client_of, migrated
-from studying import CONSENT, FORM, Person, add_bots, chat_protocol, new_study
+from studying import CONSENT, FORM, Caller, Person, add_bots, chat_protocol, new_study
 
 from refaug.core.home import Settings
 
@@ -159,3 +159,48 @@ def test_the_item_of_one_who_withdrew_is_given_again_and_the_target_is_told(tmp_
         assert told == [0, 0, 0, 0, 0, 1]
         body = orjson.loads(notices.take(datetime.now(UTC) + timedelta(seconds=1), 1.0).body)
         assert body["data"] == {"study": "fruit", "tasks": 6}
+
+
+def amend(client: Caller, protocol: dict[str, Any]) -> None:
+    """Another protocol of the study that is open."""
+    body = {"protocol": protocol, "reason": "as many are enough"}
+    answer = client.request("PUT", "/v1/studies/fruit/protocol", json=body)
+    assert answer.status_code == 200, answer.text
+
+
+def test_a_target_that_an_amendment_lowers_to_what_is_there_is_told_once(tmp_path: Path) -> None:
+    with client_of(migrated(Settings(home=tmp_path / "home")), ready=False) as client:
+        notices = client.app.state.refaug.notices  # type: ignore[attr-defined]
+        add_bots(client, "quokka")
+        protocol = chat_protocol("quokka", target=5, per_participant=1)
+        token = new_study(client, "fruit", protocol)
+        for _ in range(3):
+            person = Person(client)
+            person.enter(token)
+            person.agree()
+            person.chat()
+        told = []
+        for target in (4, 2, 1, 3, 2):
+            amend(client, {**protocol, "target": target})
+            told.append(notices.waiting()[0])
+        assert told == [0, 1, 1, 2, 2]  # three are also as many as are there; fewer were told with more
+        body = orjson.loads(notices.take(datetime.now(UTC) + timedelta(seconds=1), 1.0).body)
+        assert (body["text"], body["data"]) == ("study fruit has reached its target", {"study": "fruit", "tasks": 3})
+
+
+def test_fewer_ratings_of_each_item_than_there_are_already_are_told(tmp_path: Path) -> None:
+    with client_of(migrated(Settings(home=tmp_path / "home")), ready=False) as client:
+        notices = client.app.state.refaug.notices  # type: ignore[attr-defined]
+        protocol = {"kind": "rate-reply", "form": FORM, "consent": CONSENT, "per_participant": 4, "ratings_per_item": 3}
+        token = new_study(client, "fruit", protocol, REPLIES)
+        person = Person(client)
+        person.enter(token)
+        person.agree()
+        told = []
+        for _ in range(4):
+            amend(client, {**protocol, "ratings_per_item": 1, "title": f"Study {len(told)}"})
+            told.append(notices.waiting()[0])
+            amend(client, {**protocol, "title": f"Study {len(told)}"})
+            rate(person, {"quality": 4})
+        amend(client, {**protocol, "ratings_per_item": 1})
+        assert [*told, notices.waiting()[0]] == [0, 0, 0, 0, 1]

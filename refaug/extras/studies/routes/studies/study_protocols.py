@@ -12,6 +12,7 @@ from refaug.extras.studies import schemas
 from refaug.extras.studies.assignment import check_plan
 from refaug.extras.studies.participation.study_figures import study_counts, study_slots
 from refaug.extras.studies.participation.study_store import StoredStudy
+from refaug.extras.studies.participation.tasks.study_targets import notice_amended_target
 from refaug.extras.studies.routes.parts import parts_of
 from refaug.service.scopes import Scope
 from refaug.service.web.answers import json_response
@@ -86,9 +87,9 @@ async def amend_study(
 
     def amend() -> dict[str, object]:
         study = parts_of(state).studies.get(id)
-        return described(
-            state, parts_of(state).studies.amend(study, body.protocol, reason=body.reason, **acting(request))
-        )
+        amended = parts_of(state).studies.amend(study, body.protocol, reason=body.reason, **acting(request))
+        notice_amended_target(state.database, amended)
+        return described(state, amended)
 
     return json_response(await database_threads.run_query(amend))
 
