@@ -66,7 +66,7 @@ class Normaliser:
             return "PID"
         if key == "token" and isinstance(answer, str):
             return "TOKEN"
-        if key == "request_id" and isinstance(answer, str) and _DIGITS.fullmatch(answer):
+        if key in ("request_id", "request") and isinstance(answer, str) and _DIGITS.fullmatch(answer):
             return "HASH"
         if key == "actor" and isinstance(answer, str) and answer.startswith("user "):
             return "user USER"

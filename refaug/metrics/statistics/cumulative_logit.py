@@ -282,7 +282,7 @@ class _LaplaceLikelihood:
     def _spread(self, intercepts: Floats, scales: Floats) -> Floats:
         """Return the intercepts of each rating, scaled and added."""
         split = zip(scales, self._split(intercepts), self.factors, strict=True)
-        return np.sum([scale * own[factor] for scale, own, factor in split], axis=0)
+        return np.asarray(np.sum([scale * own[factor] for scale, own, factor in split], axis=0))
 
     def _gathered(self, rows: Floats, scales: Floats) -> Floats:
         """Return the sums of what ratings have over each level of a factor, scaled: the other way of `_spread`."""

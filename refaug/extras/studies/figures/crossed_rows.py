@@ -36,7 +36,7 @@ class CrossedRows:
 
     def has_enough(self, *bots: int) -> bool:
         """Return whether enough participants rated each of the bots for an interval."""
-        return min(self.judges[place] for place in bots) >= FEWEST_UNITS
+        return all(self.judges[place] >= FEWEST_UNITS for place in bots)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -46,7 +46,7 @@ def _notice_reached(connection: Connection, study: StoredStudy, task: Row[Any] |
     target, tasks = found
     if _is_told(connection, study.id, study.name, target):
         return
-    add_row(connection, "study", _REACHED, f"study {study.name}", **target)
+    add_row(connection, "study", _REACHED, f"study {study.name}", request=None, **target)
     what = "decided the order of its bots, and takes no more tasks" if _DECIDED in target else "reached its target"
     add_notice(connection, NoticeKind.STUDY_TARGET, f"study {study.name} has {what}", study=study.name, tasks=tasks)
 
