@@ -345,6 +345,52 @@ def test_hours_are_lines_and_a_backup_has_its_age(home: Settings, browsed: Brows
     assert page.run("document.querySelectorAll('#figures figure tbody tr').length") == 24
 
 
+def test_the_focus_stays_on_the_button_for_more_jobs_and_goes_to_the_first_that_comes(
+    browsed: Browsed, tmp_path: Path
+) -> None:
+    home = small_home(tmp_path / "home", indexes=1)
+    with asking_for_keys(browsed, home, "/service", keys=False) as opened:
+        page = opened.page
+        with closing(Database.open(home)) as database:
+            for number in range(30):
+                JobStore(database).enqueue("gc", {"kind": "gc"}, [f"index/i{number}"])
+        again = "document.querySelector('#job-state').dispatchEvent(new Event('change'))"
+        page.run(f"{again}; 1")
+        page.until("document.querySelectorAll('#jobs tbody tr').length === 25")
+        page.until("document.querySelector('#jobs-more').checkVisibility()")
+        tab_to(page, "node.textContent === 'Show more'")
+        page.run("document.querySelector('#jobs').ariaBusy = 1; 1")
+        page.run(f"{again}; 1")
+        page.until("!document.querySelector('#jobs').ariaBusy")
+        assert page.run("document.activeElement.textContent") == "Show more"
+        press_enter(page)
+        page.until("document.querySelectorAll('#jobs tbody tr').length === 30")
+        page.until("document.activeElement.closest('tr') === document.querySelectorAll('#jobs tbody tr')[25]")
+        assert not page.run("document.querySelector('#jobs-more').checkVisibility()")
+
+
+def test_the_log_of_a_job_is_live_again_after_coming_back(browsed: Browsed, page: Any) -> None:
+    order = {"kind": "gc", "artefact": "index", "name": "chat"}
+    job = browsed.server.ask("POST", "/v1/jobs", json=order).json()["id"]
+    browsed.server.ended(job)
+    page.run(f"location.hash = 'job={job}'")
+    page.until("document.activeElement.id === 'job-box' && document.querySelector('#job .log li')")
+    page.run("document.querySelector('#new-job').focus(); 1")
+    leaves, returns = (
+        f"window.dispatchEvent(new PageTransitionEvent('{what}', {{ persisted: true }})); 1"
+        for what in ("pagehide", "pageshow")
+    )
+    page.run(leaves)
+    page.run("document.querySelector('#job .log').replaceChildren(); 1")
+    page.run(returns)
+    page.until("document.querySelector('#job .log li')")
+    assert page.run("document.activeElement.id") == "new-job"
+    page.run("document.querySelector('#job-close').click(); 1")
+    page.run(leaves)
+    page.run(returns)
+    assert page.run("document.querySelector('#job-box').hidden"), "one that was closed stays closed"
+
+
 def test_a_job_tells_its_outcome_and_while_it_runs_its_stage_and_the_time_left(
     home: Settings, browsed: Browsed, page: Any
 ) -> None:

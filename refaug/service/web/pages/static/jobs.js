@@ -9,7 +9,7 @@ import { bytes, count, duration, time } from "./format.js";
 import { moment, showProblem } from "./frame.js";
 
 const SHOWN = 25, MOST_SHOWN = 200, LOG_LINES = 200, LOOK_MS = 3_000, IDLE_MS = 30_000, MOST_MS = 60_000, REFUSED = new Set([401, 403]);
-let looking = 0, isDue = false, failures = 0, listing = new AbortController(), isAdmin = false, refreshAll = () => undefined, watching = new AbortController(), shown = SHOWN;
+let looking = 0, isDue = false, failures = 0, listing = new AbortController(), isAdmin = false, refreshAll = () => undefined, watching = new AbortController(), opened = "", shown = SHOWN;
 
 export const jobLink = (id, what) => [element("a", { href: `#job=${id}` }, `${what}job ${id.slice(-6)}`), " "];
 
@@ -55,7 +55,7 @@ function lookAfter(pause) {
 
 function showJobs(place, { jobs, next }, state) {
   fill(byId("jobs-trouble"));
-  fill(byId("jobs-more"), next !== null && shown < MOST_SHOWN && element("button", { type: "button", class: "small", onclick: () => { shown = MOST_SHOWN; loadJobs(); } }, "Show more"));
+  byId("jobs-more").hidden = next === null || shown >= MOST_SHOWN;
   const before = place.querySelector("table");
   if (!jobs.length) fill(place, emptyState(state ? `No job is ${state}` : "No job has run yet", state ? "" : "“New job” starts one; a schedule starts one every night."));
   else if (before) renewRows(before, jobTable(jobs).querySelector("table"));
@@ -78,17 +78,20 @@ const shortened = (text) => (text.length > 160 ? `${text.slice(0, 160)}…` : te
 
 // ── one job ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-export async function openJob(id) {
+export async function openJob(id, takesFocus = true) {
   watching.abort();
   watching = new AbortController();
+  opened = id;
 
   const { signal } = watching, box = byId("job-box");
   box.hidden = false;
   try {
     const job = await get(`/v1/jobs/${id}`, { signal });
     const parts = draw(job);
-    box.focus({ preventScroll: true });
-    box.scrollIntoView({ block: "nearest" });
+    if (takesFocus) {
+      box.focus({ preventScroll: true });
+      box.scrollIntoView({ block: "nearest" });
+    }
     await follow(job, parts, signal);
   } catch (error) {
     if (error.name !== "AbortError") showProblem(byId("job"), error);
@@ -207,9 +210,18 @@ function line(event) {
 }
 
 byId("job-state").addEventListener("change", loadJobs);
+byId("jobs-more").addEventListener("click", async () => {
+  shown = MOST_SHOWN;
+  await loadJobs();
+  byId("jobs").querySelectorAll("tbody tr")[SHOWN]?.querySelector("a").focus(); // the button is gone: to the first of those that came
+});
 document.addEventListener("visibilitychange", () => { if (isDue && document.visibilityState === "visible") loadJobs(); });
 window.addEventListener("pagehide", () => { clearTimeout(looking); listing.abort(); watching.abort(); });
-window.addEventListener("pageshow", ({ persisted }) => { if (persisted) loadJobs(); }); // back from another page, as it was left
+window.addEventListener("pageshow", ({ persisted }) => { // back from another page, as it was left
+  if (!persisted) return;
+  loadJobs();
+  if (!byId("job-box").hidden) openJob(opened, false);
+});
 byId("job-close").addEventListener("click", () => {
   watching.abort();
   byId("job-box").hidden = true;
