@@ -19,7 +19,7 @@ def test_the_last_wanted_task_of_an_open_study_is_told_and_no_other_one(tmp_path
         notices = client.app.state.refaug.notices  # type: ignore[attr-defined]
         add_bots(client, "quokka")
         token = new_study(client, "fruit", chat_protocol("quokka", target=2, per_participant=1))
-        told = []
+        told: list[int] = []
         for _ in range(3):
             person = Person(client)
             person.enter(token)
@@ -49,7 +49,7 @@ def test_a_stop_rule_and_a_target_that_is_reached_in_a_pause_are_told(tmp_path: 
             person.chat()
             texts.append(notices.waiting()[0])
         assert texts == [1, 2]
-        told = []
+        told: list[tuple[str, dict[str, object]]] = []
         while (notice := notices.take(datetime.now(UTC) + timedelta(seconds=1), 1.0)) is not None:
             body = orjson.loads(notice.body)
             told.append((body["text"], body["data"]))
@@ -149,7 +149,7 @@ def test_the_item_of_one_who_withdrew_is_given_again_and_the_target_is_told(tmp_
         waiting.done("tasks/next")
         rated.done("withdraw")
         waiting.done("withdraw")  # with a task that was begun
-        told = []
+        told: list[int] = []
         for _ in range(6):
             person = Person(client)
             person.enter(token)
@@ -179,7 +179,7 @@ def test_a_target_that_an_amendment_lowers_to_what_is_there_is_told_once(tmp_pat
             person.enter(token)
             person.agree()
             person.chat()
-        told = []
+        told: list[int] = []
         for target in (4, 2, 1, 3, 2):
             amend(client, {**protocol, "target": target})
             told.append(notices.waiting()[0])
@@ -196,7 +196,7 @@ def test_fewer_ratings_of_each_item_than_there_are_already_are_told(tmp_path: Pa
         person = Person(client)
         person.enter(token)
         person.agree()
-        told = []
+        told: list[int] = []
         for _ in range(4):
             amend(client, {**protocol, "ratings_per_item": 1, "title": f"Study {len(told)}"})
             told.append(notices.waiting()[0])

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, date, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
 
 import pytest
 from serving import migrated
@@ -39,7 +41,8 @@ class Hook:
     """The other side: a server on loopback that answers as it is told, and keeps what it took."""
 
     def __init__(self, port: int = 0) -> None:
-        self.statuses, self.taken, self.calls, self.hangs = list[int](), list[dict](), list[dict](), threading.Event()
+        self.statuses, self.hangs = list[int](), threading.Event()
+        self.taken, self.calls = list[dict[str, Any]](), list[dict[str, Any]]()
         self.goes_on = threading.Event()
         hook = self
 
@@ -95,11 +98,11 @@ class Clock:
 
 
 @pytest.fixture
-def box(database) -> NoticeBox:
+def box(database: Database) -> NoticeBox:
     return NoticeBox(database)
 
 
-def tell(database, *texts: str) -> None:
+def tell(database: Database, *texts: str) -> None:
     for text in texts:
         with database.writing() as connection:
             add_notice(connection, NoticeKind.SCHEDULE_FAILED, text, schedule="night")
@@ -110,7 +113,7 @@ def sender(box: NoticeBox, hook: Hook, clock: Clock, timeout_s: float = 10.0) ->
     return NoticeSender(box, serve, timeout_s=timeout_s, clock=clock)
 
 
-def test_notices_come_in_their_order_each_with_its_kind_and_facts(database, box):
+def test_notices_come_in_their_order_each_with_its_kind_and_facts(database: Database, box: NoticeBox) -> None:
     with hooked() as hook:
         tell(database, "one", "two", "three")
         sending = sender(box, hook, Clock())
@@ -123,7 +126,7 @@ def test_notices_come_in_their_order_each_with_its_kind_and_facts(database, box)
         assert box.waiting() == (0, None)
 
 
-def test_what_fails_is_tried_again_later_and_later_and_nothing_overtakes_it(database, box):
+def test_what_fails_is_tried_again_later_and_later_and_nothing_overtakes_it(database: Database, box: NoticeBox) -> None:
     with hooked() as hook:
         hook.statuses = [503, 500, 429]
         tell(database, "one", "two")
@@ -142,11 +145,13 @@ def test_what_fails_is_tried_again_later_and_later_and_nothing_overtakes_it(data
         assert len({call["body"] for call in hook.calls}) == 2  # the same in each try
 
 
-def test_waiting_grows_to_an_hour():
+def test_waiting_grows_to_an_hour() -> None:
     assert [wait_s(tries) for tries in (1, 2, 3, 12, 13, 100)] == [1, 2, 4, 2048, 3600, 3600]
 
 
-def test_a_signature_is_the_one_made_by_hand(database, box, monkeypatch):
+def test_a_signature_is_the_one_made_by_hand(
+    database: Database, box: NoticeBox, monkeypatch: pytest.MonkeyPatch
+) -> None:
     key = b"a key of 24 bytes, or so"
     monkeypatch.setenv(WEBHOOK_SECRET, f"whsec_{base64.b64encode(key).decode()}")
     with hooked() as hook:
@@ -160,7 +165,7 @@ def test_a_signature_is_the_one_made_by_hand(database, box, monkeypatch):
     assert signature("plain", "n", 7, b"{}") == f"v1,{plain}"
 
 
-def test_a_server_that_hangs_is_left_and_asked_again(database, box):
+def test_a_server_that_hangs_is_left_and_asked_again(database: Database, box: NoticeBox) -> None:
     with hooked() as hook:
         hook.hangs.set()
         tell(database, "one")
@@ -174,7 +179,7 @@ def test_a_server_that_hangs_is_left_and_asked_again(database, box):
         assert json.loads(hook.calls[-1]["body"])["text"] == "one"
 
 
-def test_a_server_that_was_killed_gets_it_when_it_is_back(database, box):
+def test_a_server_that_was_killed_gets_it_when_it_is_back(database: Database, box: NoticeBox) -> None:
     with hooked() as hook:
         port = hook.port
         sending = sender(box, hook, clock := Clock())
@@ -187,7 +192,7 @@ def test_a_server_that_was_killed_gets_it_when_it_is_back(database, box):
         assert again.said() == ["one"]
 
 
-def test_a_notice_whose_sender_was_killed_is_sent_by_another_after_a_while(database, box):
+def test_a_notice_whose_sender_was_killed_is_sent_by_another_after_a_while(database: Database, box: NoticeBox) -> None:
     with hooked() as hook:
         tell(database, "one")
         clock = Clock()
@@ -201,7 +206,7 @@ def test_a_notice_whose_sender_was_killed_is_sent_by_another_after_a_while(datab
         assert (hook.said(), hook.taken[0]["headers"]["webhook-id"]) == (["one"], taken.id)
 
 
-def test_what_is_refused_is_tried_for_three_days_before_others_follow(database, box):
+def test_what_is_refused_is_tried_for_three_days_before_others_follow(database: Database, box: NoticeBox) -> None:
     with hooked() as hook:
         hook.statuses = [410, 302, 404, 400, 422] * 20
         tell(database, "late", "next")
@@ -217,7 +222,7 @@ def test_what_is_refused_is_tried_for_three_days_before_others_follow(database, 
         assert {call["path"] for call in hook.calls} == {"/hook"}  # no redirect is followed
 
 
-def test_a_receiver_that_is_set_up_a_day_later_gets_what_it_refused_before(database, box):
+def test_a_receiver_that_is_set_up_a_day_later_gets_what_it_refused_before(database: Database, box: NoticeBox) -> None:
     with hooked() as hook:
         hook.statuses = [404] * 30
         tell(database, "one")
@@ -234,7 +239,7 @@ def test_a_receiver_that_is_set_up_a_day_later_gets_what_it_refused_before(datab
         assert box.waiting() == (0, None)
 
 
-def test_a_clock_that_was_wrong_keeps_no_notice_waiting(database, box):
+def test_a_clock_that_was_wrong_keeps_no_notice_waiting(database: Database, box: NoticeBox) -> None:
     with hooked() as hook:
         clock = Clock()
         tell(database, "written ahead", "refused ahead", "now")
@@ -245,6 +250,7 @@ def test_a_clock_that_was_wrong_keeps_no_notice_waiting(database, box):
         clock.wait(10 * 365 * 86_400)
         hook.statuses = [503]
         taken = box.take(clock(), 1.0)
+        assert taken is not None
         box.put_off(taken.id, clock() + timedelta(hours=1), "status 503")
         clock.wait(-10 * 365 * 86_400)
         hook.statuses.clear()
@@ -252,7 +258,7 @@ def test_a_clock_that_was_wrong_keeps_no_notice_waiting(database, box):
         assert hook.said() == ["written ahead", "refused ahead", "now"]
 
 
-def test_a_notice_of_the_future_is_given_up_after_as_many_tries(database, box):
+def test_a_notice_of_the_future_is_given_up_after_as_many_tries(database: Database, box: NoticeBox) -> None:
     with hooked() as hook:
         clock = Clock()
         tell(database, "bad", "good")
@@ -267,19 +273,22 @@ def test_a_notice_of_the_future_is_given_up_after_as_many_tries(database, box):
         assert hook.said() == ["good"]
 
 
-def test_a_worker_without_a_webhook_removes_only_what_nobody_tries(database, box):
+def test_a_worker_without_a_webhook_removes_only_what_nobody_tries(database: Database, box: NoticeBox) -> None:
     tell(database, "one", "two")
     now = datetime.now(UTC)
     box.remove_expired(now + timedelta(days=2))
     assert box.waiting()[0] == 2
     later = now + timedelta(days=3, minutes=1)
     taken = box.take(later, 30.0)
+    assert taken is not None
     box.put_off(taken.id, later + timedelta(hours=1), "status 503")
     box.remove_expired(later)
     assert box.waiting() == (1, "status 503")
 
 
-def test_whatever_a_try_raises_is_a_failed_try(database, box, caplog):
+def test_whatever_a_try_raises_is_a_failed_try(
+    database: Database, box: NoticeBox, caplog: pytest.LogCaptureFixture
+) -> None:
     tell(database, "one")
     clock = Clock()
     sending = NoticeSender(box, ServeSettings(webhook="http://127.0.0.1:9/sec\x7fret"), clock=clock)
@@ -291,7 +300,7 @@ def test_whatever_a_try_raises_is_a_failed_try(database, box, caplog):
     assert box.waiting() == (0, None)
 
 
-def test_the_address_is_in_no_line_of_the_log(database, box, tmp_path):
+def test_the_address_is_in_no_line_of_the_log(database: Database, box: NoticeBox, tmp_path: Path) -> None:
     root = logging.getLogger()
     before, level, written = root.handlers[:], root.level, io.StringIO()
     handler = configure_logging(tmp_path, stream=written)
@@ -313,14 +322,16 @@ def test_the_address_is_in_no_line_of_the_log(database, box, tmp_path):
     assert "hushhush" not in written.getvalue()
 
 
-def test_at_most_so_many_wait(database, box, monkeypatch):
+def test_at_most_so_many_wait(database: Database, box: NoticeBox, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("refaug.service.history.notices.MOST", 3)
     tell(database, *(str(number) for number in range(5)))
     assert (box.waiting()[0], MOST) == (3, 1_000)
-    assert json.loads(box.take(datetime.now(UTC), 1.0).body)["text"] == "2"
+    oldest = box.take(datetime.now(UTC), 1.0)
+    assert oldest is not None
+    assert json.loads(oldest.body)["text"] == "2"
 
 
-def test_inside_addresses_are_refused_unless_they_are_named(database, box):
+def test_inside_addresses_are_refused_unless_they_are_named(database: Database, box: NoticeBox) -> None:
     policy = webhook_policy(ServeSettings(webhook="https://hooks.example.com/x"))
     with pytest.raises(Exception, match="inside address"):
         policy.require_address("hooks.example.com", "10.0.0.7", 443, is_plain_secret=False)
@@ -330,7 +341,7 @@ def test_inside_addresses_are_refused_unless_they_are_named(database, box):
         listed.require_address("hooks.example.com", "169.254.169.254", 443, is_plain_secret=False)
 
 
-def test_a_check_says_where_notices_go_and_refuses_inside_addresses(monkeypatch):
+def test_a_check_says_where_notices_go_and_refuses_inside_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(WEBHOOK_SECRET, raising=False)
     there = ServeSettings(webhook="http://127.0.0.1:9/x")
     assert describe_webhook(there) == "127.0.0.1, not signed, since WEBHOOK_SECRET is not set"
@@ -357,14 +368,14 @@ def test_a_check_says_where_notices_go_and_refuses_inside_addresses(monkeypatch)
         "https:///hush",
     ],
 )
-def test_what_is_no_webhook_is_refused_at_the_start_without_showing_its_secrets(webhook):
+def test_what_is_no_webhook_is_refused_at_the_start_without_showing_its_secrets(webhook: str) -> None:
     with pytest.raises(Usage, match="REFAUG_WEBHOOK") as raised:
         ServeSettings(webhook=webhook)
     assert "hush" not in str(raised.value)
 
 
 @pytest.mark.parametrize("secret", ["whsec_abc", "whsec_", "whsec_YWJj!", "whsec_ü"])
-def test_a_secret_that_is_no_base64_is_refused_at_the_start(secret, monkeypatch):
+def test_a_secret_that_is_no_base64_is_refused_at_the_start(secret: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(WEBHOOK_SECRET, secret)
     with pytest.raises(Usage, match="WEBHOOK_SECRET"):
         ServeSettings(webhook="https://hooks.example.com/x")
@@ -383,7 +394,9 @@ def told(box: NoticeBox) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("schedule", [None, "night"])
-def test_a_version_that_a_job_refuses_is_told_once_and_the_schedule_that_failed_so(database, box, tmp_path, schedule):
+def test_a_version_that_a_job_refuses_is_told_once_and_the_schedule_that_failed_so(
+    database: Database, box: NoticeBox, tmp_path: Path, schedule: str | None
+) -> None:
     acts = JobActs(Settings(home=tmp_path))
     jobs = JobStore(database, acts=acts)
     job = jobs.enqueue("index-build", {"kind": "index-build"}, ["index/chat"], schedule=schedule)
@@ -399,7 +412,7 @@ def test_a_version_that_a_job_refuses_is_told_once_and_the_schedule_that_failed_
     assert told(box) == [("version.refused", f"{subject} is not published: {why}"), *([failure] if schedule else [])]
 
 
-def test_a_version_that_a_command_refuses_is_told_where_the_home_has_a_database(tmp_path):
+def test_a_version_that_a_command_refuses_is_told_where_the_home_has_a_database(tmp_path: Path) -> None:
     for is_served in (False, True):
         home = migrated(Settings(home=tmp_path / str(is_served))) if is_served else Settings(home=tmp_path / "bare")
         versions = Versions(home.home / "indexes", "index", today=lambda: date(2026, 11, 20))
@@ -412,6 +425,7 @@ def test_a_version_that_a_command_refuses_is_told_where_the_home_has_a_database(
     database = Database.open(home)
     waiting = NoticeBox(database)
     notice = waiting.take(datetime.now(UTC) + timedelta(seconds=1), 1.0)
+    assert notice is not None
     said = json.loads(notice.body)
     why = "recall is 0.800, at least 0.900 is required"
     assert (said["type"], said["text"]) == ("version.refused", f"index chat@2026-11-20.1 is not published: {why}")
@@ -421,7 +435,7 @@ def test_a_version_that_a_command_refuses_is_told_where_the_home_has_a_database(
     assert (row.action, row.subject, row.details) == ("refuse", "index chat@2026-11-20.1", {"reason": why})
 
 
-def test_a_job_that_ends_well_or_was_asked_for_by_hand_tells_nothing(database, box):
+def test_a_job_that_ends_well_or_was_asked_for_by_hand_tells_nothing(database: Database, box: NoticeBox) -> None:
     jobs = JobStore(database)
     for state, schedule in ((JobState.DONE, "night"), (JobState.FAILED, None), (JobState.CANCELLED, "night")):
         job = jobs.enqueue("gc", {"kind": "gc"}, [], schedule=schedule)
@@ -430,7 +444,7 @@ def test_a_job_that_ends_well_or_was_asked_for_by_hand_tells_nothing(database, b
     assert told(box) == []
 
 
-def test_a_schedule_whose_order_cannot_be_read_is_told(database, box):
+def test_a_schedule_whose_order_cannot_be_read_is_told(database: Database, box: NoticeBox) -> None:
     schedules, jobs = ScheduleStore(database), JobStore(database)
     then = datetime(2026, 11, 20, tzinfo=UTC)
     order = {"kind": "index-update", "index": "chat"}
@@ -441,7 +455,9 @@ def test_a_schedule_whose_order_cannot_be_read_is_told(database, box):
     assert [kind for kind, _ in told(box)] == ["schedule.failed"]
 
 
-def test_a_schedule_whose_job_cannot_begin_is_told_once_until_it_begins_or_is_put_again(database, box):
+def test_a_schedule_whose_job_cannot_begin_is_told_once_until_it_begins_or_is_put_again(
+    database: Database, box: NoticeBox
+) -> None:
     schedules, jobs = ScheduleStore(database), JobStore(database, waiting_jobs=1)
     then, order = datetime(2026, 11, 20, tzinfo=UTC), {"kind": "gc", "artefact": "index", "name": "chat"}
 
