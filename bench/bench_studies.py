@@ -193,7 +193,7 @@ def main() -> None:
         base = f"http://127.0.0.1:{port}"
         command = [
             str(Path(sys.executable).with_name("refaug")), "--home", str(home), "serve", "--port", str(port),
-            "--no-job-worker", "--workers", str(options.workers),
+            "--no-job-worker", "--workers", str(options.workers), "--newcomers", str(max(120, options.participants)),
         ]  # fmt: skip
         with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
             try:

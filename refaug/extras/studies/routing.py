@@ -8,7 +8,7 @@ bench/vote_routing.py simulates whole studies with these functions, many in step
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Final
@@ -127,6 +127,14 @@ def decides(wins: Floats) -> bool:
 def routed_target(targets: Sequence[int]) -> int:
     """Return how many tasks a study takes at most: as many as one that gives each pair its target."""
     return sum(min(pair) for pair in combinations(targets, 2))
+
+
+def tasks_of_bots(targets: Mapping[int, int]) -> dict[int, int]:
+    """Return how many tasks each bot has a part in once each pair of them has its target."""
+    return {
+        slot: sum(min(target, other) for another, other in targets.items() if another != slot)
+        for slot, target in targets.items()
+    }
 
 
 def pair_table(numbers: Sequence[float], bots: int) -> Floats:

@@ -17,7 +17,7 @@ from refaug.extras.studies.participation.tasks.routed_pairs import routed_wins
 from refaug.extras.studies.participation.tasks.task_assignment import BOT_FAILED, LIVE
 from refaug.extras.studies.protocol.study_protocol import is_chat
 from refaug.extras.studies.questions import ACTIVE
-from refaug.extras.studies.routing import decides, routed_target
+from refaug.extras.studies.routing import decides, routed_target, tasks_of_bots
 from refaug.service.audit import add_row
 from refaug.service.database.database import Database, time_text
 from refaug.service.prometheus_figures import AddedFigure
@@ -96,7 +96,7 @@ def study_slots(database: Database, study: StoredStudy) -> list[StudySlot]:
         counts = _slot_counts(connection, study, is_pilot=is_pilot)
         slots = [_slot(study, bot, counts) for bot in bots]
         if study.protocol.fields.get("routing") != ACTIVE:
-            return slots
+            return _paired_slots(slots) if study.protocol.kind.is_pair else slots
         return _routed_slots(connection, study, slots, is_pilot=is_pilot)
 
 
@@ -112,6 +112,12 @@ def _routed_slots(
     is_over = connection.execute(done).scalar_one() >= most or decides(wins)
     share = 2 * most // len(targets) if targets else 0
     return [replace(slot, target=slot.done if is_over else share) if slot.target else slot for slot in slots]
+
+
+def _paired_slots(slots: Sequence[StudySlot]) -> list[StudySlot]:
+    """Return the slots with what a bot has in all its pairs as its target."""
+    of_bots = tasks_of_bots({slot.slot: slot.target for slot in slots if slot.target})
+    return [replace(slot, target=of_bots.get(slot.slot, slot.target)) for slot in slots]
 
 
 def _slot(study: StoredStudy, bot: Row[Any], counts: Mapping[tuple[int, str], int]) -> StudySlot:

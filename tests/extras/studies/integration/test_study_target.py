@@ -78,6 +78,25 @@ PAIR_FORM = {
 }
 
 
+def test_three_bots_side_by_side_have_their_target_once_each_pair_has_it(tmp_path: Path) -> None:
+    with client_of(migrated(Settings(home=tmp_path / "home")), ready=False) as client:
+        notices = client.app.state.refaug.notices  # type: ignore[attr-defined]
+        bots = ("quokka", "wombat", "numbat")
+        add_bots(client, *bots)
+        pairs = {"kind": "chat-pair", "form": PAIR_FORM, "min_turns": 0, "target": 1, "per_participant": 1}
+        token = new_study(client, "fruit", chat_protocol(*bots, **pairs))
+        told: list[int] = []
+        for _ in range(3):
+            person = Person(client)
+            person.enter(token)
+            person.agree()
+            rate(person, {"better": "left"})
+            told.append(notices.waiting()[0])
+        assert told == [0, 0, 1]
+        progress = client.get("/v1/studies/fruit/progress").json()["bots"]
+        assert {bot["bot"]: (bot["done"], bot["target"]) for bot in progress} == dict.fromkeys(bots, (2, 2))
+
+
 @pytest.mark.parametrize(
     ("kind", "form", "answer", "units"),
     [("rate-reply", FORM, {"quality": 4}, 4), ("pair-reply", PAIR_FORM, {"better": "left"}, 2)],

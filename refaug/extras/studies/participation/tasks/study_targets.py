@@ -13,7 +13,7 @@ from refaug.extras.studies.participation.tables import STUDY_BOTS, STUDY_ITEMS, 
 from refaug.extras.studies.participation.tasks.routed_pairs import routed_wins
 from refaug.extras.studies.protocol.study_protocol import is_chat
 from refaug.extras.studies.questions import ACTIVE
-from refaug.extras.studies.routing import decides, routed_target
+from refaug.extras.studies.routing import decides, routed_target, tasks_of_bots
 from refaug.service.audit import add_row
 from refaug.service.database.database import Database
 from refaug.service.database.tables import AUDIT
@@ -80,8 +80,9 @@ def _reached_by_bots(
             return {**target, _DECIDED: 1}, tasks
         wanted = routed_target(list(targets.values()))
         return (target, tasks) if tasks == wanted or (task is None and tasks > wanted) else None
-    is_last = task is None or any(counts[slot] == targets[slot] for slot in own)
-    is_reached = is_last and all(counts[slot] >= target for slot, target in targets.items())
+    of_bots = tasks_of_bots(targets) if study.protocol.kind.is_pair else targets
+    is_last = task is None or any(counts[slot] == of_bots[slot] for slot in own)
+    is_reached = is_last and any(of_bots.values()) and all(counts[slot] >= of_bots[slot] for slot in targets)
     return (target, tasks) if is_reached else None
 
 

@@ -84,7 +84,7 @@ function draw(onMade) {
   parts.questions = questionEditor(kindOf, () => update());
   parts.practice = practiceEditor(kindOf, () => parts.questions.questions());
   parts.translations = translationEditor(() => update());
-  parts.chatOnly = [wide(element("h4", { id: "study-bots-title" }, "Bots"), parts.bots), field("study-target", "Chats of each bot", parts.target), field("study-min", "Turns, at least", parts.minTurns), field("study-max", "Turns, at most", parts.maxTurns), field("study-delay", "Replies appear", parts.delay), wide(boxes.votes), wide(boxes.degraded)];
+  parts.chatOnly = [wide(element("h4", { id: "study-bots-title" }, "Bots"), parts.bots), field("study-target", "Chats of each bot", parts.target, "side by side: of each two bots"), field("study-min", "Turns, at least", parts.minTurns), field("study-max", "Turns, at most", parts.maxTurns), field("study-delay", "Replies appear", parts.delay), wide(boxes.votes), wide(boxes.degraded)];
   parts.itemOnly = [field("study-items", "Items", parts.items, "JSON lines: turns with replies, references or dialogues", { isWide: true }), field("study-ratings", "Ratings of each item", parts.ratings)];
   parts.tasksField = field("study-tasks", "Tasks of each participant", parts.perParticipant, "empty: one with each bot, or ten items");
   parts.tiesField = wide(boxes.ties);
