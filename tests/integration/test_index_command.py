@@ -171,6 +171,7 @@ def test_a_build_tells_what_it_built_and_so_do_show_and_list(ready):
     assert list((ready.path / "cache").iterdir()) == []
 
 
+@pytest.mark.slow
 def test_an_index_in_shards_answers_and_travels_as_one(ready, homes):
     """Built, verified, deleted from, checked, compacted, exported and imported; and its settings are kept."""
     plain = ready("index", "build", "chat", "--name", "plain", *FEW, "--json").json

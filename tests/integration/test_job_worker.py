@@ -706,6 +706,7 @@ def forked():
     process.stdout.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kills", [3, pytest.param(10_000, marks=pytest.mark.faults)])
 def test_a_kill_at_any_place_loses_nothing_and_does_nothing_twice(
     forked, database, database_url, jobs, tmp_path, kills

@@ -55,6 +55,7 @@ def test_code_compiled_for_a_generic_processor_is_cached_separately(tmp_path: Pa
     assert run(tmp_path, NUMBA_CPU_NAME="generic") == ("0.75", "1")
 
 
+@pytest.mark.slow
 def test_what_a_wheel_brings_is_read_unless_it_is_to_be_compiled_for_this_processor(tmp_path: Path) -> None:
     (tmp_path / "loop.py").write_text(LOOP)
     name, features = COMMON

@@ -73,6 +73,7 @@ def test_a_hybrid_is_fitted_reported_and_scores_its_bots_without_them(
     assert again == scored
 
 
+@pytest.mark.slow
 def test_encoders_that_are_files_have_to_be_the_same(home: Home, tmp_path: Path, vectors: Path) -> None:
     file = written(tmp_path / "talks.jsonl", [conversation(number) for number in range(60)])
     assert fitted(home, file, vectors).code == 0

@@ -141,6 +141,7 @@ def test_a_text_takes_little_more_than_its_halves(dimensions: int, texts: int, t
     assert size.bytes / texts <= 2 * dimensions + 64
 
 
+@pytest.mark.slow
 def test_many_kept_texts_are_read_in_any_order(tmp_path: Path) -> None:
     kept = encodings_in(tmp_path).open("wide", 384)
     vectors = random_vectors(50_000, 384)
