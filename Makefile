@@ -45,7 +45,7 @@ PIP_INDEX := $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-real demo-invented demo-cluster test test-all test-slow test-without-extras test-integrations test-harnesses test-store test-cluster test-python check format docs site screenshots bench faults dist lock lock-integrations lock-harnesses lock-site clean
+.PHONY: help demo demo-real demo-invented demo-cluster test test-all test-slow test-without-extras test-integrations test-harnesses test-store test-cluster test-python check check-types check-texts format docs site screenshots bench faults dist lock lock-integrations lock-harnesses lock-site clean
 
 help:
 	@sed -n '/^#/!q; s/^# \{0,1\}//p' Makefile
@@ -172,14 +172,18 @@ test-cluster: $(VENV)-cluster/.installed $(VENV)-cluster-jobs/.installed
 	$(VENV)-cluster/bin/python -m pytest -p no:schemathesis -m "cluster and slow and not faults" tests/extras/cluster/integration
 	$(VENV)-cluster-jobs/bin/python -m pytest -p no:schemathesis -m cluster tests/extras/cluster/integration/test_cluster_submission.py
 
-check: $(VENV)/.installed
-	$(BIN)/ruff format --check .
-	$(BIN)/ruff check .
+check: check-types check-texts
+
+check-types: $(VENV)/.installed
 	$(BIN)/mypy
 	$(BIN)/mypy --explicit-package-bases checks/*.py checks/reference/*.py
 	$(BIN)/mypy clients/action/comment.py $(foreach harness,$(HARNESSES),$(wildcard clients/$(harness)/*.py))
 	cd clients/python && $(CURDIR)/$(BIN)/mypy
 	cd clients/python && $(CURDIR)/$(BIN)/basedpyright --pythonpath $(CURDIR)/$(BIN)/python
+
+check-texts: $(VENV)/.installed
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
 	$(BIN)/python clients/python/request_options.py --check
 	$(BIN)/lint-imports
 	$(BIN)/python checks/imports.py
