@@ -35,6 +35,11 @@ def test_rows_are_there_after_the_tables_were_looked_at_again(empty_database: Da
     assert notes.all("1" * 26) == []
 
 
+def told(stored: list[bytes]) -> list[bytes]:
+    """What is stored, without what a server counts meanwhile."""
+    return [row for row in stored if not row.startswith(b'{"table":"hourly_figures"')]
+
+
 def test_an_evaluation_is_made_noted_backed_up_and_removed(database_url: str, tmp_path: Path) -> None:
     home, serve = Settings(home=tmp_path / "home"), ServeSettings(database=database_url)
     with closing(Database.open(home, database_url)) as database:
@@ -49,7 +54,7 @@ def test_an_evaluation_is_made_noted_backed_up_and_removed(database_url: str, tm
         assert client.get(f"{at}/replies", params={"has_note": True}).json()["total"] == 1
         backed_up(home, tmp_path / "backup", url=database_url)
         elsewhere = restored(tmp_path / "backup", tmp_path / "other")
-        assert rows(elsewhere) == rows(home, database_url)
+        assert told(rows(elsewhere)) == told(rows(home, database_url))
         assert client.delete(at).status_code == 200
         assert client.get(at).status_code == 404
         waiting = asked(client, seed=2)

@@ -194,7 +194,8 @@ def test_hostile_names_of_jobs_and_schedules_are_words(home: Settings, browsed: 
         )
     try:
         go(browsed, page, "/service")
-        press(page, "Show more", "#jobs")
+        page.until("document.querySelector('#jobs-more').checkVisibility()")
+        page.click("#jobs-more")
         page.until("document.querySelectorAll('#jobs tbody tr').length >= 190")
         assert beginnings(names) <= shown_texts(page, "#jobs tbody td[data-name=What] .user-text")
         assert beginnings(names) <= shown_texts(page, "#jobs tbody td[data-name='Asked for'] .user-text")

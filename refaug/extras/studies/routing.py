@@ -11,14 +11,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
-import scipy
 from numpy.typing import NDArray
 
-from refaug.metrics.statistics.pairwise import PairVote
 from refaug.metrics.statistics.resampling import FEWEST_UNITS, Floats
+
+if TYPE_CHECKING:  # it imports scipy, without which servers start
+    from refaug.metrics.statistics.pairwise import PairVote
 
 Ints = NDArray[np.intp]
 
@@ -96,11 +97,13 @@ def next_pairs(
 
     Pairs are numbered as the combinations of bots are; `given` has how often each two bots were given, both ways.
     """
+    from scipy.special import ndtr  # noqa: PLC0415  servers start without it
+
     first, second = np.triu_indices(studies.bots, 1)
     gap = studies.strengths[:, first] - studies.strengths[:, second]
     variance = covariance[:, first, first] + covariance[:, second, second] - 2 * covariance[:, first, second]
     chance = 1 / (1 + np.exp(-gap))
-    telling = scipy.special.ndtr(-np.abs(gap) / np.sqrt(variance)) * np.log1p(chance * (1 - chance) * variance)
+    telling = ndtr(-np.abs(gap) / np.sqrt(variance)) * np.log1p(chance * (1 - chance) * variance)
     merit = np.where(explores[:, None], -given[:, first, second], telling) + 1e-9 * ties
     return np.asarray(np.where(allowed, merit, -np.inf).argmax(axis=1), dtype=np.intp)
 
@@ -177,7 +180,9 @@ class RoutedStrengths:
         """Return the interval of a contrast of strengths; None of too few participants."""
         if self.participants < FEWEST_UNITS:
             return None
-        t = float(scipy.stats.t.isf((1 - level) / 2, self.participants - 1))
+        from scipy import stats  # noqa: PLC0415
+
+        t = float(stats.t.isf((1 - level) / 2, self.participants - 1))
         half = t * float(np.sqrt(contrast @ self.covariance @ contrast))
         middle = float(contrast @ self.strengths)
         return middle - half, middle + half

@@ -283,7 +283,7 @@ def test_power_agreement_disagreements_and_the_report(browsed: Browsed, page: Pa
     page.go(f"{browsed.address}/healthz")
     page.go(f"{browsed.address}/studies#study={study.id}")
     page.until("document.querySelectorAll('#disagreements li').length === 4")
-    assert "4 items" in page.text("#agreement tbody")
+    page.until("document.querySelector('#agreement tbody')?.innerText.includes('4 items')")
     write(page, "#disagreements li input", "4")
     write(page, "#disagreements li input[placeholder=reason]", "both read it wrongly")
     press(page, "Decide", "#disagreements")

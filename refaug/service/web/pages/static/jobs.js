@@ -2,7 +2,7 @@
 
 import { ENDED, address, events, get, post, remove } from "./api.js";
 import { emptyState, stateBadge } from "./components/states.js";
-import { renewRows } from "./components/renewed_rows.js";
+import { renewRows } from "./renewed_rows.js";
 import { table } from "./components/tables.js";
 import { byId, element, fill, printable, userText } from "./dom.js";
 import { bytes, count, duration, time } from "./format.js";
