@@ -69,8 +69,8 @@ def _routed(
         elif policy == "active":
             allowed[rows, last] = False  # no participant has the same two bots twice in a row
         explores = np.full(studies, True) if policy == "balanced" else random.random(studies) < EXPLORED
-        given = routed.votes + routed.votes.transpose(0, 2, 1)
-        last = next_pairs(routed, covariance, given, allowed, explores, random.random(allowed.shape))
+        votes_of_pairs = routed.votes + routed.votes.transpose(0, 2, 1)
+        last = next_pairs(routed, covariance, votes_of_pairs, allowed, explores, random.random(allowed.shape))
         first, second = first_of[last], second_of[last]
         noise = sqrt(1 - rho) * random.standard_normal(studies)
         latent = sqrt(rho / 2) * (tastes[rows, second] - tastes[rows, first]) + noise
@@ -98,8 +98,8 @@ def _held(
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Return which intervals hold: of neighbours of the true order, of its ends, of the strengths; and of the order."""
     bots = len(truth)
-    one, other = np.eye(bots)[:-1], np.eye(bots)[1:]
-    contrasts = np.vstack([one - other, np.eye(bots)[:1] - np.eye(bots)[-1:], np.eye(bots) - 1 / bots])
+    upper, lower = np.eye(bots)[:-1], np.eye(bots)[1:]
+    contrasts = np.vstack([upper - lower, np.eye(bots)[:1] - np.eye(bots)[-1:], np.eye(bots) - 1 / bots])
     held = np.zeros((len(lengths), len(contrasts)), dtype=bool)
     is_right = np.zeros(len(lengths), dtype=bool)
     for study, length in enumerate(lengths):
@@ -208,8 +208,8 @@ def _errors(pairs: RatedPairs, policy: str, studies: int, budget: int, each: int
         if vote % each == 0:
             allowed = has[person].copy()
         explores = np.full(studies, True) if policy == "balanced" else random.random(studies) < EXPLORED
-        given = routed.votes + routed.votes.transpose(0, 2, 1)
-        pair = next_pairs(routed, covariance, given, allowed, explores, random.random(allowed.shape))
+        votes_of_pairs = routed.votes + routed.votes.transpose(0, 2, 1)
+        pair = next_pairs(routed, covariance, votes_of_pairs, allowed, explores, random.random(allowed.shape))
         allowed[rows, pair] = False
         routed.add(first_of[pair], second_of[pair], wins_of[person, pair], np.ones(studies, dtype=bool))
         covariance = routed.fit(_NEWTON_STEPS)

@@ -219,7 +219,7 @@ print("read")
 
 @pytest.mark.slow
 def test_the_client_works_where_there_is_no_posix() -> None:
-    """Tests of what asks the system run without the modules and names that Windows lacks; forks are left out."""
+    """Tests of the parts that use the operating system pass without what Windows lacks; forks are left out."""
     tests = Path(__file__).parent
     files = [str(tests / f"test_{name}.py") for name in ("cache", "queue", "scorer")]
     command = [

@@ -94,7 +94,7 @@ class NoticeBox:
             connection.execute(update(NOTICES).where(NOTICES.c.id == notice).values(values))
 
     def remove_expired(self, now: datetime) -> None:
-        """Remove the notices that nobody has tried to deliver for as long as they are kept."""
+        """Remove notices that were due longer ago than they are kept."""
         with self._database.writing() as connection:
             connection.execute(delete(NOTICES).where(NOTICES.c.due < time_text(now - KEPT)))
 

@@ -31,8 +31,8 @@ class LabelQuestion:
     def is_asked(self, answers: Mapping[str, Any]) -> bool:
         """Return whether the question is asked beside these answers about a turn."""
         return all(
-            any(label in map(str, wanted) for label in given_labels(answers.get(name)))
-            for name, wanted in self.show_if.items()
+            any(label in map(str, shown_by) for label in given_labels(answers.get(name)))
+            for name, shown_by in self.show_if.items()
         )
 
 
@@ -50,7 +50,7 @@ class LabelledTurn:
 
 def label_questions(protocol: Mapping[str, Any] | None) -> list[LabelQuestion]:
     """Return the questions of a protocol whose answers are labels of turns."""
-    asked = ((protocol or {}).get("form") or {}).get("questions", [])
+    entries = ((protocol or {}).get("form") or {}).get("questions", [])
     return [
         LabelQuestion(
             id=str(entry["id"]),
@@ -58,7 +58,7 @@ def label_questions(protocol: Mapping[str, Any] | None) -> list[LabelQuestion]:
             labels={str(option["value"]): str(option["text"]) for option in entry.get("options", [])},
             show_if=entry.get("show_if") or {},
         )
-        for entry in asked
+        for entry in entries
         if entry.get("type") in ABOUT_TURNS or (entry.get("type") == "choice" and entry.get("scope") == "turn")
     ]
 

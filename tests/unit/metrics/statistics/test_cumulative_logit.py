@@ -103,7 +103,7 @@ def test_fit_is_that_of_clmm(name, factors):
     assert fitted(name, factors) == pytest.approx(np.concatenate(RECORDED[name, factors]), abs=1e-4)
 
 
-@pytest.mark.skipif(R is None, reason="there is no R")
+@pytest.mark.skipif(R is None, reason="R is not installed")
 def test_fit_is_that_of_clmm_that_is_installed():
     assert fitted("few", "pi") == pytest.approx(by_clmm("few", "pi"), abs=1e-4)
 

@@ -40,10 +40,10 @@ def _notice_reached(connection: Connection, study: StoredStudy, task: Row[Any] |
     if study.state not in ("open", "paused"):
         return
     reached = _reached_by_bots if is_chat(study.protocol.kind) else _reached_by_items
-    found = reached(connection, study, task)
-    if found is None:
+    reached_target = reached(connection, study, task)
+    if reached_target is None:
         return
-    target, tasks = found
+    target, tasks = reached_target
     if _is_told(connection, study.id, study.name, target):
         return
     add_row(connection, "study", _REACHED, f"study {study.name}", request=None, **target)
@@ -78,8 +78,8 @@ def _reached_by_bots(
     if study.protocol.fields.get("routing") == ACTIVE:
         if decides(routed_wins(connection, study, sorted(targets), is_pilot=False)):
             return {**target, _DECIDED: 1}, tasks
-        wanted = routed_target(list(targets.values()))
-        return (target, tasks) if tasks == wanted or (task is None and tasks > wanted) else None
+        most_tasks = routed_target(list(targets.values()))
+        return (target, tasks) if tasks == most_tasks or (task is None and tasks > most_tasks) else None
     of_bots = tasks_of_bots(targets) if study.protocol.kind.is_pair else targets
     is_last = task is None or any(counts[slot] == of_bots[slot] for slot in own)
     is_reached = is_last and any(of_bots.values()) and all(counts[slot] >= of_bots[slot] for slot in targets)

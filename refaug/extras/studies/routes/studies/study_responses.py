@@ -204,7 +204,7 @@ async def find_recruits(
 ) -> Response:
     """What became of people by their ids of a recruiting service; the ids are hashed, compared, and not kept.
 
-    The audit log says who has looked, and how many ids were sent: whoever guesses an id learns a person's code.
+    The audit log says who looked and how many ids they sent, since a guessed id reveals a person's code.
     """
     state = state_of(request)
 

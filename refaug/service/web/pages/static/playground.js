@@ -541,7 +541,7 @@ async function load() {
       return;
     }
     if (!allows(own, "score")) {
-      showProblem(byId("page-problem"), new Problem({ code: "not_allowed", scope: "score", title: "This key scores nothing", detail: `key ${own.name} allows ${own.scopes.join(", ")}, and this page needs score`, remedy: "ask the operator for a key with the scope score" }, 403));
+      showProblem(byId("page-problem"), new Problem({ code: "not_allowed", scope: "score", title: "This key may not score", detail: `key ${own.name} allows ${own.scopes.join(", ")}, and this page needs score`, remedy: "ask the operator for a key with the scope score" }, 403));
       return;
     }
     const ready = await untilAnswered(() => get("/readyz"));
