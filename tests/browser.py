@@ -17,7 +17,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-CHROMIUM = next((path for name in ("chromium", "chromium-browser") if (path := shutil.which(name))), None)
+# the shell is the same engine without the windows, menus and services of a browser, which take most of its start
+_NAMES = ("chromium-headless-shell", "chromium", "chromium-browser")
+CHROMIUM = next((path for name in _NAMES if (path := shutil.which(name))), None)
 _DEADLINE_S = 60.0
 _FIRST_DESCRIPTOR = 64  # far above 3 and 4, where the browser looks for its pipe
 _WORDS_OF_A_LEFT_PAGE = ("navigated or closed", "context was destroyed", "Cannot find context", "Cannot find default")

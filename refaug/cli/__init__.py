@@ -26,8 +26,10 @@ def start() -> int:
 
             print(f"refaug {VERSION}")
             return 0
+        from refaug.core.memory import collect_rarely  # noqa: PLC0415
         from refaug.core.processes.import_path import leave_user_folders  # noqa: PLC0415
 
+        collect_rarely()
         leave_user_folders(sys.path, os.environ)
         from refaug.cli.main import main  # noqa: PLC0415
     except KeyboardInterrupt:

@@ -280,6 +280,11 @@ _THRESHOLDS: Final = (50_000, 20, 20)
 atexit.register(gc.unfreeze)
 
 
+def collect_rarely() -> None:
+    """Let collections be rare; first of all in a process, since what it imports is looked through again and again."""
+    gc.set_threshold(*_THRESHOLDS)
+
+
 def freeze_living() -> None:
     """Collect, keep what is alive out of later collections, and let these be rare.
 
@@ -289,4 +294,4 @@ def freeze_living() -> None:
     """
     gc.collect()
     gc.freeze()
-    gc.set_threshold(*_THRESHOLDS)
+    collect_rarely()

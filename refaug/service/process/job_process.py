@@ -14,7 +14,7 @@ from typing import Final
 
 from refaug.core.backoff import Backoff
 from refaug.core.home import Settings
-from refaug.core.memory import freeze_living
+from refaug.core.memory import collect_rarely, freeze_living
 from refaug.service.process import json_logging
 from refaug.service.server_settings import ServeSettings
 
@@ -133,6 +133,7 @@ def step_back(nice: int) -> None:
 
 def run_jobs(parent: int, level: int, within_s: int) -> int:
     """Run the worker in the job process."""
+    collect_rarely()
     home, settings = Settings.from_env(), ServeSettings.from_env()
     step_back(settings.job_nice)  # before libraries start threads: each has a niceness
     from refaug.service.jobs.worker import run_worker  # noqa: PLC0415  heavy, and not needed by the parent

@@ -31,6 +31,7 @@ from refaug.core.errors import Locked, RefaugError, Unavailable, Usage
 from refaug.core.files import exclusive, make_folder
 from refaug.core.home import Settings
 from refaug.core.kernels import kernel_cache
+from refaug.core.memory import collect_rarely
 from refaug.core.processes.free_cores import available_cores
 from refaug.service import prometheus_figures
 from refaug.service.database.database import Database
@@ -172,6 +173,7 @@ class WebProcess(Process):
 
     def target(self, sockets: list[socket.socket] | None = None) -> None:
         """Run uvicorn's server in the child, with our logs, ending with the parent."""
+        collect_rarely()
         parent = multiprocessing.parent_process()
         assert parent is not None and parent.pid is not None  # noqa: PT018  the process was spawned
         within_s = float(self.config.timeout_graceful_shutdown or 0) + _CLEANUP_S
