@@ -45,7 +45,7 @@ PIP_INDEX := $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-real demo-invented demo-cluster test test-all test-slow test-without-extras test-integrations test-harnesses test-store test-cluster test-python check check-types check-texts format docs site screenshots bench faults dist lock lock-integrations lock-harnesses lock-site clean
+.PHONY: help demo demo-real demo-invented demo-cluster test test-all test-slow test-without-extras test-integrations test-harnesses test-store test-cluster installed-python test-python check check-types check-texts format docs site screenshots bench faults dist lock lock-integrations lock-harnesses lock-site clean
 
 help:
 	@sed -n '/^#/!q; s/^# \{0,1\}//p' Makefile
@@ -119,11 +119,12 @@ $(VENV)-llama/.installed: tests/llama-requirements.txt
 	$(VENV)-llama/bin/pip $(INSTALL) --no-deps -r $<
 	touch $@
 
+TEST_INTEGRATIONS = REFAUG_SERVER_PYTHON=$(BIN)/python REFAUG_LLAMA_PYTHON=$(CURDIR)/$(VENV)-llama/bin/python \
+	$(VENV)-integrations/bin/python -m pytest -c $(INTEGRATIONS)/pytest.ini --confcutdir=$(INTEGRATIONS)
+
 test-integrations: $(VENV)/.installed $(VENV)-integrations/.installed
 	-$(MAKE) --no-print-directory $(VENV)-llama/.installed
-	REFAUG_SERVER_PYTHON=$(BIN)/python REFAUG_LLAMA_PYTHON=$(CURDIR)/$(VENV)-llama/bin/python \
-		$(VENV)-integrations/bin/python -m pytest \
-		-c $(INTEGRATIONS)/pytest.ini --confcutdir=$(INTEGRATIONS) $(INTEGRATIONS)
+	$(TEST_INTEGRATIONS) $(INTEGRATIONS)
 
 # the harnesses beside the packages of .venv, and the plug-ins for them
 $(VENV)-harnesses/.installed: clients/requirements-harnesses.lock $(HARNESSES:%=clients/%/pyproject.toml) $(VENV)/.installed
@@ -253,12 +254,13 @@ $(VENV)-numba/.installed: $(VENV)/.installed
 		> $$($(VENV)-numba/bin/python -c "import sysconfig; print(sysconfig.get_path('purelib'))")/refaug-environment.pth
 	touch $@
 
-faults: $(VENV)/.installed $(VENV)-cluster/.installed $(VENV)-uvicorn/.installed $(VENV)-numba/.installed dist
+faults: $(VENV)/.installed $(VENV)-integrations/.installed $(VENV)-llama/.installed $(VENV)-cluster/.installed $(VENV)-uvicorn/.installed $(VENV)-numba/.installed dist
 	$(BIN)/python -m pytest -m faults -n 2 --dist load
 	REFAUG_EACH_CASE=1 $(BIN)/python -m pytest -m slow tests/integration/test_http_fuzz.py
 	$(VENV)-uvicorn/bin/python -m pytest -p no:schemathesis -m "slow or not slow" tests/integration/attacks tests/unit/service/web/guard
 	$(VENV)-numba/bin/python -m pytest -p no:schemathesis -m "slow or not slow" tests/unit/core/test_kernel_cache.py
 	$(VENV)-cluster/bin/python -m pytest -p no:schemathesis -m "cluster and faults" tests/extras/cluster/integration
+	$(TEST_INTEGRATIONS) -m faults $(INTEGRATIONS)/test_real_judge.py
 	$(BIN)/python checks/day_one.py build/dist --core --lowest
 	for python in $(PYTHONS); do $(BIN)/python checks/day_one.py build/dist --core --types --python $$python || exit 1; done
 
@@ -281,14 +283,18 @@ dist: build/dist-tools/.installed $(VENV)/.installed
 PYTHONS = $(foreach version,3.12 3.13,$(firstword $(wildcard /usr/bin/python$(version) $(HOME)/.pyenv/versions/$(version).*/bin/python)))
 
 # the core's tests with the newest other Python that is there, without torch and the service
+# from a copy: what an installation leaves beside the code .venv would take for one more refaug
 $(VENV)-python/.installed: requirements.lock pyproject.toml
 	$(lastword $(PYTHONS)) -m venv $(VENV)-python
-	$(VENV)-python/bin/pip $(INSTALL) -c requirements.lock -e '.[encoders,index,ja,judges,meta,workbooks]' \
+	rm -rf build/python && mkdir -p build/python
+	git ls-files -z | xargs -0 cp --parents --no-dereference --target-directory build/python
+	$(VENV)-python/bin/pip $(INSTALL) -c requirements.lock -e './build/python[encoders,index,ja,judges,meta,workbooks]' \
 		gensim hypothesis onnx pytest pytest-xdist rouge-score safetensors statsmodels unidic-lite
-	rm -rf *.egg-info # which .venv would take for one more refaug
 	touch $@
 
-test-python: $(if $(PYTHONS),$(VENV)-python/.installed)
+installed-python: $(if $(PYTHONS),$(VENV)-python/.installed)
+
+test-python: installed-python
 	$(if $(PYTHONS),$(VENV)-python/bin/python -m pytest -n 2 --dist loadfile -p no:cacheprovider \
 		-W ignore::pytest.PytestUnraisableExceptionWarning --ignore tests/unit/core/installation \
 		tests/unit/core tests/unit/metrics tests/unit/tables)

@@ -46,8 +46,8 @@ from refaug.service.process.live_processes import LiveProcesses
 
 pytestmark = pytest.mark.slow
 
-SECONDS = 12.0  # of mixed load, of which `make faults` has minutes
-TOO_MUCH_S = 5.0
+SECONDS = 8.0  # of mixed load, of which `make faults` has minutes
+TOO_MUCH_S = 3.0
 NEAR = 1e-5  # within which ratings, and scores made of them, are the same
 HANGS_S = 120.0  # that nothing here takes, unless it would take for ever
 

@@ -24,7 +24,7 @@ from refaug.scoring.reference_sets.set_store import ReferenceSets
 
 pytestmark = pytest.mark.slow
 
-FEW, MANY = 4, 200
+FEW, MANY = 2, 200
 SCENES = ("ingest", "build", "publish", "freeze")
 TARGETS = (("web",), ("jobs",), ("web", "jobs"))
 MOST_DELAY_S = {"ingest": 1.2, "build": 1.5, "publish": 0.25, "freeze": 0.8}

@@ -1,18 +1,21 @@
 """Compile every loop that commands, server and jobs need: `python -m refaug.cli.server.kernels`, run at installation.
 
 Nothing knows better which loops are called with what than the commands themselves. So they do all of their work here
-once, on a small demo log in a home that is gone afterwards, and a web process opens what they have made.
+once, on a small demo log in a home that is gone afterwards, and a web process opens what they have made. Those that
+need no index are run by a second process meanwhile.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import multiprocessing
 import os
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import numpy as np
@@ -24,11 +27,19 @@ from refaug.core.kernels import kernel_cache
 
 _VECTORS = ("embedding-average", "vector-extrema", "pooled", "greedy")
 _SCORED = ("bleu", "multi-bleu:smooth=floor", "chrf", "ter", "cider", "upsilon-bleu", "upsilon-chrf", "upsilon-rouge-l")
-COMMANDS = (
+FIRST = (
     ("log", "demo", "--dialogues", "1500", "--items", "12", "--output", "all.jsonl", "--items-output", "items.jsonl"),
     ("log", "ingest", "all.jsonl", "--log", "demo"),
     ("train", "vectors", "demo", "--dimensions", "64", "--epochs", "1", "--min-count", "2"),
     ("index", "vectors", "write", "demo", "vectors.txt"),
+)
+_RATER = "demo --preset small --epochs 1 --max-tokens 16 --validation-share 0.2 --threads 1"
+MEANWHILE = (
+    ("train", "rater", *_RATER.split()),
+    ("score", "items.jsonl", *(part for name in _VECTORS for part in ("--metric", f"{name}:vectors=./vectors.txt"))),
+    ("agreement", "items.jsonl", "--metric", "bleu", "--metric", "chrf", "--draws", "50"),
+)
+INDEXED = (
     ("index", "build", "demo", "--check-queries", "20"),
     ("log", "ingest", "more.jsonl", "--log", "demo"),
     ("index", "update", "demo"),
@@ -44,21 +55,8 @@ COMMANDS = (
     ),
     ("index", "build", "demo", "--name", "lists", "--factory", "PCAR32,IVF8,PQ16x4fs", "--recall", "0.01"),
     ("index", "search", "lists", "where is the bus", "--gold", "at the stop"),
-    (
-        "train",
-        "rater",
-        "demo",
-        "--preset",
-        "small",
-        "--epochs",
-        "1",
-        "--max-tokens",
-        "16",
-        "--validation-share",
-        "0.2",
-        "--threads",
-        "1",
-    ),
+)
+LAST = (
     ("sets", "references", "items.jsonl", "--index", "demo", "--rater", "demo"),
     (
         "score",
@@ -66,40 +64,68 @@ COMMANDS = (
         *("--index", "demo", "--rater", "demo", "--baseline", "generic", "--draws", "50"),
         *(part for name in _SCORED for part in ("--metric", name)),
     ),
-    ("score", "items.jsonl", *(part for name in _VECTORS for part in ("--metric", f"{name}:vectors=./vectors.txt"))),
     ("score", "metrics", "baseline", "upsilon-rouge-l", "--index", "demo", "--pairs", "50"),
-    ("agreement", "items.jsonl", "--metric", "bleu", "--metric", "chrf", "--draws", "50"),
     ("admin", "jobs", "list"),  # makes the tables of the database
 )
 
 
 def fill() -> None:
     """Do all of it, and note that it is done."""
-    if "NUMBA_CPU_NAME" not in os.environ:  # which names common processors where a wheel is built
-        from refaug.core.kernels.compiler import compile_for_this_processor  # noqa: PLC0415  numba
-
-        compile_for_this_processor()
     with tempfile.TemporaryDirectory(prefix="refaug-kernels-") as folder, contextlib.chdir(folder):
-        for command in _possible_commands():
-            _do(command)
-            if command[:2] == ("log", "demo"):
-                _part(Path("all.jsonl"), Path("more.jsonl"))
+        kernels = _run(FIRST)
+        spawning = multiprocessing.get_context("spawn")
+        receiving, sending = spawning.Pipe(duplex=False)
+        meanwhile = spawning.Process(target=_run_meanwhile, args=(sending,))
+        meanwhile.start()
+        sending.close()
+        kernels |= _run(INDEXED)
+        try:
+            kernels |= receiving.recv()
+        except EOFError:
+            raise RuntimeError("the second process ended early: the lines above say why") from None
+        meanwhile.join()
+        kernels |= _run(LAST)
         with _discarded_output():
             asyncio.run(_serve(Settings(home=Path(folder, "home"))))
-    from refaug.core.kernels.kernel import KERNELS  # noqa: PLC0415  numba
     from refaug.rater.array_layers import Floats, gelu  # noqa: PLC0415
 
     numbers: Floats = np.zeros(1, np.float32)
     gelu(numbers)  # for raters without torch
-    files = {Path(kernel.py_func.__code__.co_filename) for kernel in KERNELS}
-    kernel_cache.note_filled((path for path in files if path.is_relative_to(kernel_cache.ROOT)), len(KERNELS))
+    kernels |= _kernels()
+    files = {Path(file) for file, _ in kernels}
+    kernel_cache.note_filled((path for path in files if path.is_relative_to(kernel_cache.ROOT)), len(kernels))
 
 
-def _possible_commands() -> Iterator[tuple[str, ...]]:
+def _run_meanwhile(sending: Connection) -> None:
+    """Run, in the second process, the commands that need no index, and send which loops it has met."""
+    sending.send(_run(MEANWHILE))
+
+
+def _run(commands: Iterable[tuple[str, ...]]) -> set[tuple[str, str]]:
+    """Run commands, and return the loops that are known by now."""
+    if "NUMBA_CPU_NAME" not in os.environ:  # which names common processors where a wheel is built
+        from refaug.core.kernels.compiler import compile_for_this_processor  # noqa: PLC0415  numba
+
+        compile_for_this_processor()
+    for command in _possible(commands):
+        _do(command)
+        if command[:2] == ("log", "demo"):
+            _part(Path("all.jsonl"), Path("more.jsonl"))
+    return _kernels()
+
+
+def _kernels() -> set[tuple[str, str]]:
+    """Return the file and the name of every loop that this process knows."""
+    from refaug.core.kernels.kernel import KERNELS  # noqa: PLC0415  numba
+
+    return {(kernel.py_func.__code__.co_filename, kernel.py_func.__qualname__) for kernel in KERNELS}
+
+
+def _possible(commands: Iterable[tuple[str, ...]]) -> Iterator[tuple[str, ...]]:
     """Yield the commands; without a rater where it cannot be trained, without agreement where SciPy is missing."""
     has_statistics = is_installed("meta")
     has_rater = has_statistics and is_installed("rater")
-    for command in COMMANDS:
+    for command in commands:
         if not has_rater and "--rater" in command:
             at = command.index("--rater")
             yield (*command[:at], "--reference-weights", "one", *command[at + 2 :])

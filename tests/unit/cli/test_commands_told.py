@@ -39,7 +39,7 @@ REAL, INVENTED = of_the_demo("ENCODER=all-minilm-l6-v2", "CONVERSATIONS=500"), o
 OF_CONVERSATIONS: Final = ["play", "check"]
 UNATTENDED: Final = [
     pytest.param(words, id=" ".join(words), marks=[needs_extra("conversations")] * (words[1] in OF_CONVERSATIONS))
-    for words in (*kernels.COMMANDS, *REAL, *INVENTED)
+    for words in (*kernels.FIRST, *kernels.MEANWHILE, *kernels.INDEXED, *kernels.LAST, *REAL, *INVENTED)
 ]
 
 

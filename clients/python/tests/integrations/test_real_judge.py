@@ -124,6 +124,7 @@ def stored(home: Path) -> int:
         return int(answers.execute("select count(*) from answers").fetchone()[0])
 
 
+@pytest.mark.faults
 def test_it_is_certified_for_what_it_is_worth_cancelled_and_resumed(home: Path, items: Path) -> None:
     of_home = ("--name", "small", "--rubric", home / "fit.toml", "--most", 20, "--json")
     certify = ("judge", "certify", "small", items, *of_home)

@@ -53,7 +53,7 @@ def result_of(home, address, progress, **order):
 
 
 @pytest.mark.parametrize(
-    "kind", ["freeze", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("score", "meta"))]
+    "kind", ["freeze", pytest.param("score", marks=pytest.mark.slow), pytest.param("meta", marks=pytest.mark.faults)]
 )
 def test_a_job_finds_on_a_cluster_what_it_finds_without(machines, home, kind):
     address, order, progress = machines.address, {"kind": kind, **ORDERS[kind]}, Names()

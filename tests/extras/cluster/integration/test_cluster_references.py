@@ -56,7 +56,7 @@ def left_in(home):
     "command",
     [
         ("sets", "references", "--show-excluded", "2", "--gold", "rated"),
-        pytest.param(("score", "-m", "upsilon-bleu", "-m", "bleu", *QUICK), marks=pytest.mark.slow),
+        pytest.param(("score", "-m", "upsilon-bleu", "-m", "bleu", *QUICK), marks=pytest.mark.faults),
         pytest.param(("agreement", "-m", "upsilon-bleu", "-m", "bleu", *QUICK), marks=pytest.mark.slow),
     ],
     ids=["references", "score", "agreement"],
