@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from refaug.core.errors import BadInput, DamagedSource, Usage
 from refaug.core.memory import SeenLines
@@ -62,6 +62,8 @@ def _refuse_uneven(files: Sequence[Path], names: Sequence[str], missing: Sequenc
     listed = ", ".join(f"{name} has {count:,}" for name, count in counts.items())
     raise BadInput(f"the files have different numbers of lines: {listed}", remedy=f"{missing[0]} ends first")
 
+
+_Value = TypeVar("_Value")
 
 _SEARCH_NOTES: Final = ("excluded", "note", "excluded_references", "reply_ms")
 _REFERENCE_NUMBERS: Final = {"weight": (-1.0, 1.0), "rating": (-1.0, 1.0), "similarity": (-math.inf, math.inf)}
@@ -174,11 +176,16 @@ def of_systems(items: Iterable[Item | BadItem], systems: Sequence[str]) -> Itera
         seen.update(dict.fromkeys(test_item.replies))
         yield replace(
             test_item,
-            replies={name: test_item.replies[name] for name in systems if name in test_item.replies},
-            ratings={name: test_item.ratings[name] for name in systems if name in test_item.ratings},
+            replies=_of_names(test_item.replies, systems),
+            ratings=_of_names(test_item.ratings, systems),
+            reply_provenance=_of_names(test_item.reply_provenance, systems),
         )
     if unknown := [name for name in systems if name not in seen]:
         raise Usage(f"no system is called {unknown[0]!r}", remedy=f"there are: {', '.join(seen)}", field="systems")
+
+
+def _of_names(by_system: Mapping[str, _Value], names: Sequence[str]) -> dict[str, _Value]:
+    return {name: by_system[name] for name in names if name in by_system}
 
 
 def _require_new(test_item: Item, line: int, seen: SeenLines) -> Item:

@@ -15,7 +15,7 @@ from refaug.metrics.signature import Signature
 from refaug.metrics.specification import build
 from refaug.scoring.combine import combine
 from refaug.scoring.evaluate import evaluate
-from refaug.scoring.items import BadItem, item_json, item_of, parse_item
+from refaug.scoring.items import BadItem, item_json, item_of, of_systems, parse_item
 from refaug.scoring.provenance import Provenance, ProvenanceWatch
 from refaug.scoring.settings import ScoreSettings
 
@@ -102,6 +102,13 @@ def test_items_keep_what_made_their_replies() -> None:
     assert item_json(test_item)["reply_provenance"] == {"b": BOT}
     assert "reply_provenance" not in item_json(replied("x", {}))
     assert item_of(item_json(test_item), fallback_id="") == test_item
+
+
+def test_items_of_some_systems_read_back() -> None:
+    (alone,) = of_systems([replied("x", {"a": BOT, "b": BOT})], ["a"])
+    assert isinstance(alone, Item)
+    assert (alone.replies, alone.reply_provenance) == ({"a": "no"}, {"a": BOT})
+    assert parse_item(item_json(alone), where="f", line=1, fallback_id="") == alone
 
 
 @pytest.mark.parametrize(
