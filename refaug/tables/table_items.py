@@ -274,7 +274,7 @@ class RowGroups:
                 return self._bad(row, first.line, name, before, now)
         if row.references and first.references and row.references != first.references:
             return self._bad(row, first.line, "reference", first.references, row.references)
-        first.references = first.references or row.references
+        first.references, first.scale = first.references or row.references, first.scale or row.scale
         return None
 
     def _bad(self, row: RowValues, line: int, what: str, before: object, now: object) -> BadRow:

@@ -364,6 +364,11 @@ def test_a_stated_scale_bounds_every_rating(tmp_path: Path) -> None:
     assert bad_of(path, "scale=1-5") == [(3, "70 is out of range: it must be from 1 to 5")]
 
 
+def test_a_scale_in_a_later_row_bounds_the_ratings_of_its_item(tmp_path: Path) -> None:
+    path = written(tmp_path / "t.csv", "id,system,reply,rating,scale\n1,a,x,9,\n1,b,y,2,1-5\n2,a,x,4,\n")
+    assert bad_of(path) == [(2, "9 is out of range: it must be from 1 to 5")]
+
+
 def test_annotators_of_different_scales_are_warned_about(tmp_path: Path) -> None:
     rows = "".join(f"{n},u{n},a,x{n},{who},{n * times}\n" for n in (1, 2, 3) for who, times in (("v", 1), ("w", 20)))
     notes = TableNotes()
