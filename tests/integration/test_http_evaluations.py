@@ -335,6 +335,14 @@ def test_two_evaluations_are_compared(home: Settings, client: TestClient) -> Non
         params={"with": first, "first_system": "old", "second_system": "new"},
     )
     assert within.status_code == 200, within.text
+    changes = {change["id"] for pair in within.json()["comparisons"] for change in pair["changes"]}
+    assert "5" in changes
+    for search, found in (("FINE 5 thanks", {"5"}), ("fine . thanks", set()), ("(", set()), ("(a+)+$", set())):
+        query = {"with": first, "first_system": "old", "second_system": "new", "search": search}
+        searched = client.get(f"/v1/evaluations/{first}/comparison", params=query)
+        assert searched.status_code == 200, searched.text
+        listed = {change["id"] for pair in searched.json()["comparisons"] for change in pair["changes"]}
+        assert listed == found, search
     other = evaluated(client, home, items=source(client, TABLE.replace("fine", "good")), map=MAPPING, metrics=["chrf"])
     refused = client.get(f"/v1/evaluations/{first}/comparison", params={"with": other["id"]})
     assert 400 <= refused.status_code < 500

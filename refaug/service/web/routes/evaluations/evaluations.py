@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -146,7 +147,12 @@ def compare_evaluations(
             settings=type(settings)(
                 draws=settings.draws or type(settings)().draws, confidence=settings.confidence, seed=settings.seed
             ),
-            changes=ChangeFilter(grep=search, limit=limit, has_references=True),
+            changes=ChangeFilter(
+                # As text: an expression from outside may take for ever.
+                grep=None if search is None else re.escape(search),
+                limit=limit,
+                has_references=True,
+            ),
             is_forced=is_forced,
         ),
     )
