@@ -40,7 +40,7 @@ def items_from(
         if utterance is not None:
             built["utterance"] = _cell(row, utterance, number)
         if turns is not None:
-            built["turns"] = [_turn(turn, turns, number) for turn in _cell(row, turns, number)]
+            built["turns"] = _turns(_cell(row, turns, number), turns, number)
         if reference_columns:
             built["references"] = [
                 text for column in reference_columns for text in _texts(_cell(row, column, number)) if text is not None
@@ -63,7 +63,18 @@ def _texts(cell: Any) -> Sequence[Any]:
     """Return the texts of a cell; answers of SQuAD are an object with a list `text`."""
     if isinstance(cell, Mapping) and isinstance(cell.get("text"), Sequence) and not isinstance(cell["text"], str):
         return list(cell["text"])
-    return [cell] if cell is None or isinstance(cell, str | Mapping) else list(cell)
+    return list(cell) if _is_list(cell) else [cell]
+
+
+def _is_list(cell: Any) -> bool:
+    """Whether a cell is a list of any library."""
+    return isinstance(cell, Iterable) and not isinstance(cell, str | bytes | Mapping)
+
+
+def _turns(cell: Any, column: str, number: int) -> list[str]:
+    if not _is_list(cell):
+        raise BadInput(f"row {number}, column {column!r}: it is {type(cell).__name__}, not a list of turns")
+    return [_turn(turn, column, number) for turn in cell]
 
 
 def _turn(turn: Any, column: str, number: int) -> str:

@@ -55,6 +55,9 @@ def test_turns_may_be_messages_and_answers_those_of_squad() -> None:
         ({"test": ROWS}, {"utterance": "ask"}, Usage, ["dataset['test']"]),
         (ROWS, {"references": "gold"}, MissingField, ["row 0", "gold", "no, ask, right"]),
         ([{"d": [1]}], {"turns": "d"}, BadInput, ["row 0", "'d'", "int"]),
+        ([{"d": ["Tea?"]}, {"d": "Bus?"}], {"turns": "d"}, BadInput, ["row 1", "'d'", "str, not a list of turns"]),
+        ([{"d": None}], {"turns": "d"}, BadInput, ["row 0", "'d'", "NoneType, not a list of turns"]),
+        ([{"d": {"content": ["Tea?"]}}], {"turns": "d"}, BadInput, ["row 0", "'d'", "dict, not a list of turns"]),
     ],
 )
 def test_mistakes_with_columns_are_named(dataset: Any, columns: dict[str, Any], error: Any, named: list[str]) -> None:
