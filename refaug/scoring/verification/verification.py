@@ -311,7 +311,6 @@ class _Verifying:
             yield VerifiedPart.differs("items", f"{count} in the file, {len(usable)} now: these are not the same items")
         else:
             yield VerifiedPart.holds("items", f"{len(usable):,}" + (f", and {len(bad):,} unusable" if bad else ""))
-        of_ids = _id_words(self.file, usable)
         for part, now in ItemCollection.of(usable).hashes.items():
             before, what = self.file.text(part), "ids and golds" if part == "data" else part
             if before is None:
@@ -319,6 +318,7 @@ class _Verifying:
             elif before == now:
                 yield VerifiedPart.holds(part, f"{now}: {what}")
             else:
+                of_ids = _id_words(self.file, usable)
                 detail = f"; {of_ids}" if of_ids else ""
                 yield VerifiedPart.differs(
                     part, f"{before} in the file, {now} now: these {what} are not those of the file{detail}"
@@ -477,7 +477,8 @@ def _id_words(file: ScoreFile, items: Sequence[Item]) -> str:
     if listed is None:
         return ""
     before, now = [str(name) for name in listed], [item.id for item in items]
-    gone, new = [name for name in before if name not in set(now)], [name for name in now if name not in set(before)]
+    of_file, given = set(before), set(now)
+    gone, new = [name for name in before if name not in given], [name for name in now if name not in of_file]
     words = [
         f"{what}: {', '.join(names[:3])}" for what, names in (("not given", gone), ("not in the file", new)) if names
     ]
