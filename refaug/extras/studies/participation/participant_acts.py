@@ -352,6 +352,8 @@ def _undo_finish(connection: Connection, attending: Attendance, before: Mapping[
     connection.execute(
         update(tables.STUDY_TASKS).where(tables.STUDY_TASKS.c.id == before["task"]).values(state="started", ended=None)
     )
+    for side, turn, answers in before.get("hidden", ()):  # none in what earlier versions stored
+        write_answers(connection, before["task"], (side, turn), answers, time_text(attending.now))
     values = {"state": "active", "position": before["position"], "completion_code": None, "ended": None}
     connection.execute(update(tables.STUDY_PARTICIPANTS).where(_me(attending)).values(values))
 

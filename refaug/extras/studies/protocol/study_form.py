@@ -443,6 +443,15 @@ def missing_answers(questions: Sequence[StudyQuestion], answers: Mapping[str, An
     ]
 
 
+def hidden_answers(form: StudyForm, answers: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the answers of one place to questions that are not shown beside the others."""
+    shown = dict(answers)
+    for question in form.questions:  # each after those that its condition is about
+        if not question.is_shown(shown):
+            shown.pop(question.id, None)
+    return {name: answer for name, answer in answers.items() if name not in shown}
+
+
 def _is_empty(answer: Any) -> bool:
     return answer is None or (isinstance(answer, str) and not answer.strip())
 

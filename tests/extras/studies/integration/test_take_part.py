@@ -266,6 +266,29 @@ def test_a_finished_task_is_opened_again_while_the_next_one_is_untouched(client:
     assert [record["answers"]["quality"] for record in export(client, "again")] == [1, 2]
 
 
+def test_answers_to_questions_that_are_no_longer_shown_do_not_count(client: TestClient) -> None:
+    scale = {"text": "?", "type": "likert", "required": False}
+    questions = [
+        {**scale, "id": "ok"},
+        {**scale, "id": "quality", "show_if": {"ok": 7}},
+        {**scale, "id": "sure", "show_if": {"quality": 2}},  # hidden with the question that it depends on
+        {**scale, "id": "last", "required": True},
+    ]
+    form = {"name": "f", "questions": questions}
+    person = Person(client)
+    person.enter(new_study(client, "hiding", chat_protocol("quokka", min_turns=0, form=form)))
+    person.agree()
+    task = f"tasks/{person.done('tasks/next')['task']['id']}"
+    person.done(f"{task}/answers", {"answers": {"ok": 7, "quality": 2, "sure": 3, "last": 4}})
+    person.done(f"{task}/answers", {"answers": {"ok": 1}})
+    person.done(f"{task}/finish")
+    assert export(client, "hiding")[0]["answers"] == {"ok": 1, "last": 4}
+    assert person.done("undo")["task"]["answers"] == {"ok": 1, "quality": 2, "sure": 3, "last": 4}
+    person.done("undo")
+    person.done(f"{task}/finish")
+    assert export(client, "hiding")[0]["answers"] == {"ok": 7, "quality": 2, "sure": 3, "last": 4}
+
+
 def test_drafts_come_back_on_another_device(client: TestClient) -> None:
     person, elsewhere = Person(client), Person(client)
     person.enter(new_study(client, "resumed", chat_protocol("quokka")))

@@ -17,7 +17,13 @@ from refaug.extras.studies.participation.tasks import task_assignment
 from refaug.extras.studies.participation.tasks.chat_turns import messages_of, turns_done
 from refaug.extras.studies.participation.tasks.study_targets import notice_target
 from refaug.extras.studies.participation.tasks.task_assignment import change_load
-from refaug.extras.studies.protocol.study_form import ShownForm, StudyQuestion, checked_answers, missing_answers
+from refaug.extras.studies.protocol.study_form import (
+    ShownForm,
+    StudyQuestion,
+    checked_answers,
+    hidden_answers,
+    missing_answers,
+)
 from refaug.extras.studies.protocol.study_items import ShownMessage, StudyUnit, dialogue_messages
 from refaug.extras.studies.protocol.study_protocol import ATTENTION, is_chat, side_names
 from refaug.service.database.database import time_text
@@ -261,13 +267,24 @@ def _missing(questions: Sequence[StudyQuestion], answers: Answers, place: tuple[
 
 
 def finish_task(connection: Connection, attending: Attendance, task: Row[Any]) -> Mapping[str, Any]:
-    """Finish a task and return what takes that back; Conflict says what is missing."""
-    if why := obstacle(connection, attending, task, TaskContent.of(connection, attending, task)):
+    """Finish a task and return what takes that back; Conflict says what is missing.
+
+    Answers to questions that later answers hid are taken back: they are no ratings and no votes.
+    """
+    content = TaskContent.of(connection, attending, task)
+    if why := obstacle(connection, attending, task, content):
         raise Conflict(f"this cannot be finished yet: {why}", remedy="do that first")
+    hidden = [
+        (side, turn, unasked)
+        for (side, turn), answers in content.answers.items()
+        if (unasked := hidden_answers(attending.protocol.form, answers))
+    ]
+    for side, turn, unasked in hidden:
+        write_answers(connection, task.id, (side, turn), dict.fromkeys(unasked), time_text(attending.now))
     connection.execute(_DONE, {"task": task.id, "now": time_text(attending.now)})
     notice_target(connection, attending, task)
     _go_on(connection, attending)
-    return {"finish": {"task": task.id, "position": int(attending.participant.position)}}
+    return {"finish": {"task": task.id, "position": int(attending.participant.position), "hidden": hidden}}
 
 
 def _go_on(connection: Connection, attending: Attendance) -> None:
