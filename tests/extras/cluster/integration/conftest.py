@@ -16,7 +16,6 @@ elif find_spec("aiohttp_cors") is None:  # Ray's server for jobs wants it, and m
     collect_ignore = ["test_cluster_submission.py"]
 
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-os.environ.setdefault("RAY_prestart_worker_first_driver", "0")  # tests need few processes at once
 
 
 def pytest_collection_modifyitems(items):
