@@ -363,6 +363,13 @@ def test_check_reports_missing_source_folders_and_refuses_misspelt_variables(
     }
 
 
+def test_a_check_shows_where_a_webhook_leads_and_not_its_path(check: Check, tmp_path: Path) -> None:
+    found = check(tmp_path, "--port", "0", "--webhook", "http://127.0.0.1:9/services/hush?key=hush")
+    assert (found.exit_code, found.wrong) == (0, [])
+    assert found.told["settings"]["webhook"] == {"value": "http://127.0.0.1:9/…", "from": "--webhook"}
+    assert "hush" not in json.dumps(found.told)
+
+
 def test_a_check_shows_no_password(check: Check, tmp_path: Path) -> None:
     url = "postgresql+psycopg://refaug:geheim@127.0.0.1:1/refaug"
     found = check(tmp_path, "--port", "0", "--database", url)
