@@ -159,16 +159,17 @@ def _same_answer(tasks: Sequence[StudyTask], questions: Sequence[AskedQuestion])
             if name.rpartition("/")[2] in scales and is_number(answer):
                 numbers.append(float(answer))
                 tasks_seen.add(task.task)
-    outcomes = [row.outcome for row in choice_rows(tasks, [_unturned(question) for question in questions])]
+    choices = [row for row in choice_rows(tasks, [_unturned(question) for question in questions]) if row.outcome]
+    pairs = len({row.task.task for row in choices})  # several questions about one pair are no choices of their own
     can_judge = False
     if len(numbers) >= FEWEST_ANSWERS and len(tasks_seen) > 1:
         can_judge = True
         if len(set(numbers)) == 1:
             return f"{numbers[0]:g} in all {len(numbers)} answers"
-    if len(outcomes) >= FEWEST_SIDES:
+    if pairs >= FEWEST_SIDES:
         can_judge = True
-        if len(set(outcomes)) == 1:
-            return f"the same side in all {len(outcomes)} pairs"
+        if len({row.outcome for row in choices}) == 1:
+            return f"the same side in all {pairs} pairs"
     return "" if can_judge else None
 
 

@@ -8,6 +8,7 @@ import hmac
 import io
 import json
 import logging
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,8 +23,9 @@ from serving import migrated
 from refaug.cli.shared.database import telling_refusals
 from refaug.core.artefacts.manifests import MANIFEST
 from refaug.core.artefacts.versions import REFUSE, Change, Versions
-from refaug.core.errors import NotAllowed, Usage
+from refaug.core.errors import MissingPart, NotAllowed, Usage
 from refaug.core.home import Settings
+from refaug.core.installation import extras_named
 from refaug.service.audit import AuditLog
 from refaug.service.database.database import Database
 from refaug.service.history.notice_sender import NoticeSender, describe_webhook, signature, wait_s, webhook_policy
@@ -366,12 +368,21 @@ def test_a_check_says_where_notices_go_and_refuses_inside_addresses(monkeypatch:
         "https://a.example:port/hush",
         "https://a.example/hush#x",
         "https:///hush",
+        "https://hooks example.com/hush",
     ],
 )
 def test_what_is_no_webhook_is_refused_at_the_start_without_showing_its_secrets(webhook: str) -> None:
     with pytest.raises(Usage, match="REFAUG_WEBHOOK") as raised:
         ServeSettings(webhook=webhook)
     assert "hush" not in str(raised.value)
+
+
+def test_a_webhook_without_the_package_that_sends_is_refused_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "httpx2", None)
+    monkeypatch.delitem(sys.modules, "refaug.bots.endpoint.addresses")
+    with pytest.raises(MissingPart) as refused, extras_named():
+        ServeSettings(webhook="https://hooks.example.com/x")
+    assert "refaug[judges]" in refused.value.remedy
 
 
 @pytest.mark.parametrize("secret", ["whsec_abc", "whsec_", "whsec_YWJj!", "whsec_ü"])
