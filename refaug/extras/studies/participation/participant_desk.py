@@ -192,11 +192,11 @@ class ParticipantDesk:
         return {"withdrawn": True}
 
     def own_data(self, participant: str) -> dict[str, object]:
-        """Return everything that is stored of a participant; bots are left out, so that it unblinds no one."""
+        """Return what is stored of a participant, without bots and what operators decided: it unblinds no one."""
         with self._database.reading() as connection:
             attending = attendance(connection, participant)
         row = attending.participant
-        hidden = ("bots", "protocol_sha256", "excluded", "check")
+        hidden = ("bots", "protocol_sha256", "excluded", "check", "decisions")
         return {
             "code": row.code,
             "state": row.state,

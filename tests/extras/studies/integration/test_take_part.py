@@ -382,6 +382,11 @@ def test_replies_to_be_judged_are_shown_without_their_systems(client: TestClient
     for record, left in zip(records, lefts, strict=True):
         system = next(bot["bot"] for bot in record["bots"] if bot["side"] == "left")
         assert record["item"]["replies"][system] == left
+    decision = {"item": records[0]["item"]["unit"], "question": "better", "value": "zeta", "note": "looked twice"}
+    assert client.put("/v1/studies/static/adjudications", json=decision).status_code == 200
+    own = client.get("/v1/take/export", headers={"Cookie": f"refaug_take={person.cookie}"})
+    assert [task["answers"] for task in own.json()["tasks"]] == [{"better": "left"}] * 2
+    assert not re.search("zeta|omega|looked|anonymous", own.text)
 
 
 def test_turns_get_labels(client: TestClient) -> None:
