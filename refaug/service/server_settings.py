@@ -368,17 +368,24 @@ def webhook_key(secret: str) -> bytes:
     return key
 
 
+def webhook_place(address: str) -> tuple[str, int]:
+    """Return the host and the port of a webhook; ValueError for a port that cannot be."""
+    parts = urlsplit(address)
+    return parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+
+
 def _require_webhook(settings: ServeSettings) -> None:
     """Raise Usage for a webhook that is no address, or the server's own one; user and path, secrets, are not shown."""
     if not settings.webhook:
         return
     remedy = "an address such as https://hooks.example.com/refaug"
+    unusable = Usage("REFAUG_WEBHOOK has a host or a port that cannot be", remedy=remedy)
     try:
         parts = urlsplit(settings.webhook)
-        port = parts.port or (443 if parts.scheme == "https" else 80)
-        (parts.hostname or "").encode("idna")
+        host, port = webhook_place(settings.webhook)
+        host.encode("idna")
     except ValueError:
-        raise Usage("REFAUG_WEBHOOK has a host or a port that cannot be", remedy=remedy) from None
+        raise unusable from None
     faults = {
         "does not begin with https:// or http://": parts.scheme not in ("http", "https"),
         "has no host": not parts.hostname,
@@ -389,8 +396,14 @@ def _require_webhook(settings: ServeSettings) -> None:
         raise Usage(f"REFAUG_WEBHOOK {present[0]}", remedy=remedy)
     webhook_key(os.environ.get(WEBHOOK_SECRET, ""))
     own_names = {"localhost", "127.0.0.1", "::1", settings.host.strip("[]")}
-    if not settings.uds and port == settings.port and parts.hostname in own_names:
-        raise Usage(f"REFAUG_WEBHOOK is {parts.hostname}:{port}, this server's own address", remedy=remedy)
+    if not settings.uds and port == settings.port and host in own_names:
+        raise Usage(f"REFAUG_WEBHOOK is {host}:{port}, this server's own address", remedy=remedy)
+    from refaug.bots.endpoint.addresses import AddressPolicy  # noqa: PLC0415  httpx, which the process of jobs needs
+
+    try:
+        AddressPolicy.of_list([f"{host}:{port}"])
+    except Usage:
+        raise unusable from None
 
 
 def _require_hosts(name: str, text: str) -> None:

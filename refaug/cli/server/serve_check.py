@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
 from refaug.cli.shared.output import count_of, print_json, print_line, print_table
 from refaug.core.artefacts.kinds import artefact_stores
@@ -16,7 +17,7 @@ from refaug.core.clusters import require_reachable
 from refaug.core.errors import Locked, NoAccess, NoSource, RefaugError, Unavailable, Usage
 from refaug.core.home import CLUSTER_VARIABLES, STORE_VARIABLES, VARIABLES, Settings
 from refaug.core.processes.live_file import LiveFile
-from refaug.core.text.messages import without_secrets
+from refaug.core.text.messages import HIDDEN, without_secrets
 from refaug.service.database.database import Database
 from refaug.service.process.listening_socket import bound_socket
 from refaug.service.process.server import has_keys, raise_file_limit, require_keys_if_public
@@ -48,7 +49,7 @@ def check_serve(
 ) -> None:
     """Print all settings and checks; raise the first error, so that the exit code tells its kind."""
     chosen = [
-        (field.name, without_secrets(_as_text(getattr(settings, field.name))), _source(field.name, by_option))
+        (field.name, _shown(field.name, getattr(settings, field.name)), _source(field.name, by_option))
         for field in fields(settings)
     ]
     outcomes = list(_run_checks(home, settings, any_port=any_port))
@@ -75,6 +76,14 @@ def check_serve(
                 print_line(f"     {'':<10} → {outcome.error.remedy}")
     if errors:
         raise errors[0]
+
+
+def _shown(name: str, setting: object) -> str:
+    """Return a setting as text; of a webhook only where it leads, since who has its path may write there."""
+    if name == "webhook" and setting:
+        parts = urlsplit(str(setting))
+        return f"{parts.scheme}://{parts.netloc}/{HIDDEN}"
+    return without_secrets(_as_text(setting))
 
 
 def _as_text(setting: object) -> str:

@@ -16,13 +16,12 @@ import threading
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Final
-from urllib.parse import urlsplit
 
 from refaug.bots.endpoint.addresses import AddressPolicy, AddressRefused
 from refaug.bots.endpoint.posting import Posted, post_message
 from refaug.core.errors import NotAllowed, RefaugError
 from refaug.service.history.notices import KEPT, LONGEST_WAIT, Notice, NoticeBox, now_in_utc
-from refaug.service.server_settings import WEBHOOK_SECRET, ServeSettings, webhook_key
+from refaug.service.server_settings import WEBHOOK_SECRET, ServeSettings, webhook_key, webhook_place
 
 log = logging.getLogger(__name__)
 
@@ -45,17 +44,15 @@ def wait_s(tries: int) -> float:
 
 def webhook_policy(serve: ServeSettings) -> AddressPolicy:
     """Return where notices may go: the address that is set; a name leads inside only where a listed network has it."""
-    parts = urlsplit(serve.webhook)
-    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
-    port = parts.port or (443 if parts.scheme == "https" else 80)
-    hosts = [f"{host}:{port}", *(serve.bot_hosts.split(",") if serve.bot_hosts else [])]
+    host, port = webhook_place(serve.webhook)
+    place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    hosts = [place, *(serve.bot_hosts.split(",") if serve.bot_hosts else [])]
     return AddressPolicy.of_list(hosts, "name the address in digits, or list its network in --bot-hosts")
 
 
 def describe_webhook(serve: ServeSettings) -> str:
     """Return where notices go and whether they are signed; NotAllowed where the address would never be connected to."""
-    parts = urlsplit(serve.webhook)
-    host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+    host, port = webhook_place(serve.webhook)
     signed = "signed" if os.environ.get(WEBHOOK_SECRET) else f"not signed, since {WEBHOOK_SECRET} is not set"
     try:
         addresses = {str(entry[4][0]) for entry in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)}

@@ -82,7 +82,23 @@ def test_one_side_everywhere_leaves_out():
     tasks = [study_task("P-1", ("a", "b"), {"better": "left"}) for _ in range(6)]
     tasks += [study_task("P-2", ("a", "b"), {"better": side}) for side in ("left", "right") * 3]
     tasks += [study_task("P-3", ("a", "b"), {"better": "left"}) for _ in range(5)]
-    assert list(applied(tasks, {"same_answer_everywhere": True}, PAIR).reasons) == ["P-1"]
+    found = applied(tasks, {"same_answer_everywhere": True}, PAIR)
+    assert {participant: reasons[0].detail for participant, reasons in found.reasons.items()} == {
+        "P-1": "the same side in all 6 pairs"
+    }
+
+
+def test_sides_are_judged_by_pairs_and_ties_are_no_side():
+    several = [{"id": name, "text": name, "type": "pair"} for name in ("kinder", "wiser", "shorter", "nicer")]
+    alike = {question["id"]: "left" for question in several}
+    tasks = [study_task("P-1", ("a", "b"), alike) for _ in range(2)]
+    tasks += [study_task("P-2", ("a", "b"), {"nicer": "tie"}) for _ in range(6)]
+    tasks += [study_task("P-3", ("a", "b"), {**alike, "nicer": "tie"}) for _ in range(6)]
+    found = applied(tasks, {"same_answer_everywhere": True}, *several)
+    assert {participant: reasons[0].detail for participant, reasons in found.reasons.items()} == {
+        "P-3": "the same side in all 6 pairs"
+    }
+    assert found.judged["same_answer_everywhere"] == 1
 
 
 def test_haste_leaves_out_by_the_median():
