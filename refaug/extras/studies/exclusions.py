@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 from typing import Any, Final
@@ -71,7 +71,10 @@ def exclusions(tasks: Iterable[StudyTask], rules: Mapping[str, Any], questions: 
     by_participant = defaultdict[str, list[StudyTask]](list)
     for task in tasks:
         by_participant[task.participant].append(task)
-    applied = {name: _rule(name, setting, questions) for name, setting in rules.items() if setting not in (False, None)}
+    # One participant's plain tasks need not have the bot that stands beside the degraded one: everybody's have it.
+    plain = {bot.bot for own in by_participant.values() for task in own if task.check is None for bot in task.bots}
+    active = {name: setting for name, setting in rules.items() if setting not in (False, None)}
+    applied = {name: _rule(name, setting, questions, plain) for name, setting in active.items()}
     judged = dict.fromkeys([*applied, BY_HAND], 0)
     reasons = dict[str, tuple[BrokenRule, ...]]()
     for participant in sorted(by_participant):
@@ -87,10 +90,10 @@ def exclusions(tasks: Iterable[StudyTask], rules: Mapping[str, Any], questions: 
     return Exclusions(reasons=reasons, judged=judged, participants=len(by_participant))
 
 
-def _rule(name: str, setting: Any, questions: Sequence[AskedQuestion]) -> Rule:
+def _rule(name: str, setting: Any, questions: Sequence[AskedQuestion], plain: Collection[str]) -> Rule:
     rules: dict[str, Rule] = {
         "failed_attention": lambda tasks: _failed_attention(tasks, int(setting)),
-        "degraded_not_lower": lambda tasks: _degraded_not_lower(tasks, questions),
+        "degraded_not_lower": lambda tasks: _degraded_not_lower(tasks, questions, plain),
         "same_answer_everywhere": lambda tasks: _same_answer(tasks, questions),
         "seconds_per_turn_below": lambda tasks: _too_fast(tasks, float(setting), per_turn=True),
         "seconds_per_task_below": lambda tasks: _too_fast(tasks, float(setting), per_turn=False),
@@ -117,18 +120,19 @@ def _failed_attention(tasks: Sequence[StudyTask], most: int) -> str | None:
     return f"{failed} of {len(passed)} attention checks failed" if failed >= most else ""
 
 
-def _degraded_not_lower(tasks: Sequence[StudyTask], questions: Sequence[AskedQuestion]) -> str | None:
-    """Test all answers about the degraded bot against those about the others, one-sided."""
+def _degraded_not_lower(
+    tasks: Sequence[StudyTask], questions: Sequence[AskedQuestion], plain: Collection[str]
+) -> str | None:
+    """Test all answers about the degraded bot against those about plain ones, one-sided."""
     degraded = degraded_tasks(tasks)
-    plain = [task for task in tasks if task.check is None]
-    bots = {bot.bot for task in plain for bot in task.bots}  # one of these may stand beside the degraded one
-    worse = [number for bot, number in _scaled(degraded, questions) if bot not in bots]
-    better = [number for _, number in _scaled(plain, questions)]
+    worse = [number for bot, number in _scaled(degraded, questions) if bot not in plain]
+    better = [number for _, number in _scaled([task for task in tasks if task.check is None], questions)]
     if worse and better:
         p = float(scipy.stats.mannwhitneyu(worse, better, alternative="less").pvalue)
         means = f"mean {fmean(worse):.3g} against {fmean(better):.3g}, p = {p:.2g}"
         return f"the degraded bot is not rated lower: {means}" if not p < ALPHA else ""
-    choices = [row.outcome if row.left in bots else -row.outcome for row in choice_rows(degraded, questions)]
+    beside = [row for row in choice_rows(degraded, questions) if (row.left in plain) is not (row.right in plain)]
+    choices = [row.outcome if row.left in plain else -row.outcome for row in beside]
     if not choices:
         return None
     return f"the degraded bot is not chosen less often, in {len(choices)} choices" if sum(choices) <= 0 else ""

@@ -66,6 +66,17 @@ def test_a_degraded_bot_beside_another_is_known_by_the_choice():
     assert not applied([*plain, passed], {"degraded_not_lower": True}, PAIR).reasons
 
 
+def test_the_bot_beside_the_degraded_one_is_known_from_the_tasks_of_everybody():
+    plain = [study_task("P-0", ("a", "b"), {"better": "left"})]
+    for person, better in (("P-1", "left"), ("P-2", "right")):
+        plain.append(study_task(person, ("b", "c"), {"better": "left"}))
+        plain.append(study_task(person, ("a", "worse"), {"better": better}, check="degraded"))
+    found = applied(plain, {"degraded_not_lower": True}, PAIR)
+    assert (list(found.reasons), found.judged["degraded_not_lower"]) == (["P-2"], 2)
+    found = applied([task for task in plain if task.participant != "P-0"], {"degraded_not_lower": True}, PAIR)
+    assert (dict(found.reasons), found.judged["degraded_not_lower"]) == ({}, 0)  # which one is worse, nobody knows
+
+
 def test_one_answer_everywhere_leaves_out():
     tasks = [
         *(study_task("P-1", answers={"quality": 4, "fluency": 4, "empathy": 4}) for _ in range(2)),
