@@ -425,6 +425,13 @@ def test_a_key_asks_in_its_own_name_for_few_evaluations_and_no_file_of_the_inbox
         more = client.post("/v1/evaluations", json={**order, "seed": 2}, headers=headers["ann"])
         assert (more.status_code, "ann" in more.json()["detail"]) == (409, True)
 
+        first = f"/v1/evaluations/{asked.json()['id']}"
+        assert client.post(f"{first}/cancel", headers=headers["ann"]).status_code == 202
+        assert client.post("/v1/evaluations", json={**order, "seed": 2}, headers=headers["ann"]).status_code == 202
+        again = client.post(f"{first}/retry", headers=headers["ann"])
+        assert (again.status_code, "ann" in again.json()["detail"]) == (409, True)
+        assert client.post(f"{first}/retry", headers=headers["boss"]).status_code == 202
+
 
 def test_an_evaluation_on_a_cluster_is_for_admin_and_for_clusters_of_the_settings(home: Settings) -> None:
     database = Database.open(home)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated
 
 from fastapi import Path, Request
@@ -12,6 +14,7 @@ from refaug.operations.item_sources import ItemSources
 from refaug.operations.operation import Operation
 from refaug.operations.scoring_options import Score
 from refaug.service.evaluations.uploads import upload_in
+from refaug.service.jobs.job_order import JobOrder
 from refaug.service.jobs.store import JobState
 from refaug.service.keys import Key
 from refaug.service.scopes import Scope
@@ -53,7 +56,19 @@ def require_allowed_cluster(request: Request, order: Score | MeasureAgreement) -
     require_clusters(state_of(request), order)
 
 
-def require_within_limits(state: ServiceState, key: Key, order: Score | MeasureAgreement) -> None:
+@contextmanager
+def within_limits(state: ServiceState, key: Key, order: JobOrder) -> Iterator[None]:
+    """Let the block queue an evaluation; TooLarge or Conflict where the key may not ask for it.
+
+    Nothing else is queued from the count to the end of the block.
+    """
+    with state.database.writing() as connection:
+        state.database.advisory_lock(connection, "enqueue")
+        _require_within_limits(state, key, order)
+        yield
+
+
+def _require_within_limits(state: ServiceState, key: Key, order: JobOrder) -> None:
     """Raise TooLarge for more draws than requests have, or Conflict for more evaluations at once than a key has."""
     if key.allows(Scope.ADMIN):
         return

@@ -244,8 +244,8 @@ async def start_evaluation(request: Request, idempotency_key: IdempotencyKey = N
         access.require_allowed_sources(request, order)
         require_sources(state, order, must_exist=True)
         access.require_allowed_cluster(request, order)
-        access.require_within_limits(state, key_of(request), order)
-        queued = enqueue_job(state, order, key_of(request).name)
+        with access.within_limits(state, key_of(request), order):
+            queued = enqueue_job(state, order, key_of(request).name)
         body = _row(state, state.jobs.get(queued.body["id"]), None)
         return CreatedResource(status=202, body=body, location=f"/v1/evaluations/{body['id']}")
 
@@ -259,8 +259,10 @@ async def retry_evaluation(request: Request, id: access.EvaluationId) -> Respons
 
     def retry() -> Mapping[str, Any]:
         job = _require_job(request, id)
-        require_sources(state, parse_order(job.order), must_exist=True)
-        again = state.jobs.retry(id, **acting(request))
+        order = parse_order(job.order)
+        require_sources(state, order, must_exist=True)
+        with access.within_limits(state, key_of(request), order):
+            again = state.jobs.retry(id, **acting(request))
         return _row(state, again, None)
 
     return json_response(await database_threads.run_query(retry), status=202)
