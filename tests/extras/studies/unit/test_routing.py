@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import combinations, pairwise
 from math import erfc, exp, log, log1p, sqrt
 from typing import Any
@@ -228,6 +229,48 @@ def test_a_study_that_went_on_to_its_target_has_no_interval_and_says_why() -> No
     assert "did not stop" in report["routing"]["note"]
     assert {row["why"] for row in bots_of(report)} == {"routed"}
     assert {row["low"] for row in bots_of(report)} == {None}
+
+
+def test_a_bot_that_an_amendment_drops_is_no_part_of_the_order() -> None:
+    tasks = routed_tasks(STRENGTHS, 150)
+    dropped = [study_task(f"P-{n}", ("dropped", "a"), {"better": "left"}) for n in range(12)]  # the strongest
+    report = study_report([*tasks, *dropped], ACTIVE)
+    assert report["routing"]["stopped"] == {"kept": True, "all": True}
+    assert report["routing"]["votes"] == 150
+    without = {row["bot"]: row for row in bots_of(study_report(tasks, ACTIVE))}
+    assert {row["bot"]: row for row in bots_of(report)} == without
+
+
+def test_a_study_that_stopped_by_votes_of_excluded_people_says_so() -> None:
+    tasks = routed_tasks(STRENGTHS, 90)
+    for task in tasks[:50]:
+        task.answers["attention"] = False
+    report = study_report(tasks, {**ACTIVE, "exclude": {"failed_attention": 1}})
+    assert report["routing"]["stopped"] == {"kept": False, "all": True}
+    assert "it stopped by itself, by votes that the rules exclude" in report["routing"]["note"]
+    by_hand = [replace(task, excluded="copied") if n < 50 else task for n, task in enumerate(tasks)]
+    report = study_report(by_hand, ACTIVE)  # the routing does not count them either
+    assert "did not stop" in report["routing"]["note"]
+
+
+@pytest.mark.parametrize("name", ["p", "low", "draws", "why"])
+def test_names_that_figures_have_are_names_of_questions_labels_and_bots_too(name: str) -> None:
+    bots = [name, *BOTS[1:]]
+    label = {"id": "label", "type": "choice", "scope": "turn", "options": [{"value": name, "text": "!"}]}
+    tasks = [
+        study_task(f"P-{n}", (bots[n % 3], bots[n % 3 - 1]), {name: "left"}, turns=["Hi", "Hm"]) for n in range(60)
+    ]
+    for task in tasks:
+        replies = [replace(side, turns=[replace(turn, vote=1, labels={"label": name}) for turn in side.turns])
+                   for side in task.sides]  # fmt: skip
+        task.sides[:] = replies
+    asked = protocol({**BETTER, "id": name}, label, kind="chat-pair", bots=bots, routing="active")
+    kept = study_report(tasks, {**asked, "analysis": {"draws": 5}})["analyses"]["kept"]
+    fit = kept["choices"][name]["bradley_terry"]["half"]
+    assert (fit["draws"], [row["why"] for row in fit["bots"]]) == (0, ["routed"] * 3)
+    assert kept["labels"]["label"]["labels"][name]["means"][0]["mean"] == 1
+    assert kept["votes"][name]["up"] == 40
+    assert set(kept["votes"]) == set(bots)
 
 
 def test_a_balanced_study_says_nothing_of_routing() -> None:
