@@ -39,9 +39,11 @@ def jackknifed(
         return Estimate(why="the figure is not defined without some of the contexts")
     freedom = len(labels) - 1
     error = sqrt(freedom / len(labels) * float(((without - without.mean()) ** 2).sum()))
+    if error < _ROUNDING:
+        p = _p_of_signs(0.0 if abs(value) < _ROUNDING else value, len(labels), side)
+        return Estimate(value=value, p=p, why="all contexts show the same, which does not show how others would vary")
     half = float(scipy.stats.t.ppf((1 + level) / 2, freedom)) * error
-    p = _p(0.0 if abs(value) < _ROUNDING else value, error, freedom, side)
-    return Estimate(value=value, low=value - half, high=value + half, p=p)
+    return Estimate(value=value, low=value - half, high=value + half, p=_p(value, error, freedom, side))
 
 
 def clustered_mean(values: Floats, clusters: Labels, *, side: Side = "two-sided", level: float = 0.95) -> Estimate:
@@ -54,9 +56,13 @@ def clustered_mean(values: Floats, clusters: Labels, *, side: Side = "two-sided"
 
 
 def _p(value: float, error: float, freedom: int, side: Side) -> float:
-    """Return the p of a value; without any spread, only 0 is possible where it is 0."""
-    if error < _ROUNDING:
-        return 1.0 if value == 0 or (side == "greater" and value < 0) else 0.0
     if side == "greater":
         return float(scipy.stats.t.sf(value / error, freedom))
     return float(2 * scipy.stats.t.sf(abs(value) / error, freedom))
+
+
+def _p_of_signs(value: float, clusters: int, side: Side) -> float:
+    """Return how often all clusters would be on the side of the value, or on one side, if each were so by chance."""
+    if value == 0 or (side == "greater" and value < 0):
+        return 1.0
+    return 0.5**clusters if side == "greater" else 0.5 ** (clusters - 1)

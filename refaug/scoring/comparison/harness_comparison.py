@@ -36,7 +36,7 @@ class RunDifferenceByMetric:
     clusters: int
     left_out: int  # samples that only one of the runs has a score for
     signature: str | None = None  # of scores by refaug
-    note: str | None = None  # why there is no difference
+    note: str | None = None  # why there is no difference, or no interval of it
 
     def as_json(self) -> dict[str, object]:
         """Return the fields."""

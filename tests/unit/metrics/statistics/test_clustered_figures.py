@@ -27,10 +27,17 @@ def test_rows_that_are_copies_of_each_other_are_one() -> None:
     assert thrice.low == pytest.approx(once.low)
 
 
-def test_figures_without_spread_are_certain_and_of_one_cluster_unknown() -> None:
+def test_figures_without_spread_have_the_p_of_signs_and_no_interval() -> None:
+    for clusters, p in ((2, 1 / 2), (5, 1 / 16)):
+        found = clustered_mean(np.ones(clusters), np.arange(clusters))
+        assert (found.value, found.low, found.high, found.p) == (1, None, None, p)
+        assert found.why == "all contexts show the same, which does not show how others would vary"
     assert clustered_mean(np.zeros(5), np.arange(5)).p == 1
-    assert clustered_mean(np.ones(5), np.arange(5)).p == 0
+    assert clustered_mean(np.ones(5), np.arange(5), side="greater").p == 1 / 32
     assert clustered_mean(-np.ones(5), np.arange(5), side="greater").p == 1
+
+
+def test_figures_of_one_cluster_and_those_not_defined_without_one_are_unknown() -> None:
     assert clustered_mean(np.ones(5), np.zeros(5)).why == "fewer than 2 contexts"
     ratio = jackknifed(np.eye(2), np.arange(2), lambda sums: sums[..., 0] / sums[..., 1])
     assert ratio.why == "the figure is not defined without some of the contexts"
