@@ -7,6 +7,7 @@ be seen has no reader.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -404,10 +405,13 @@ def _items(
         if row.ratings:
             contexts.setdefault((row.context, row.references), []).append(row)
     for number, ((context, references), rows) in enumerate(contexts.items(), start=1):
-        systems = dict[str, RatedReply]()
+        systems, counts = dict[str, RatedReply](), Counter[str]()
         for row in rows:
-            count = sum(name.partition(" #")[0] == row.system for name in systems)
-            systems[f"{row.system} #{count + 1}" if count else row.system] = row
+            name = row.system
+            while name in systems:
+                counts[row.system] += 1
+                name = f"{row.system} #{counts[row.system] + 1}"
+            systems[name] = row
         yield (
             rows[0].where,
             {

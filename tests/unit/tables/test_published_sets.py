@@ -263,6 +263,16 @@ def test_each_layout_becomes_items_or_dialogues(
     assert [document["turns"] if isinstance(wanted[0], list) else document for document in documents] == wanted
 
 
+def test_each_reply_of_a_system_keeps_its_place_whatever_the_system_is_called(tmp_path: Path) -> None:
+    rows = [
+        {**DSTC10[0], "model": model, "response": str(number)}
+        for number, model in enumerate(["bot #7", "bot #7", "m", "m #2", "m"])
+    ]
+    files = {"x_eval.json": json.dumps(rows), "y_eval.json": "[]"}
+    [(_, document)] = read_set("dstc10:x", folder_of(tmp_path, files))
+    assert document["replies"] == {"bot #7": "0", "bot #7 #2": "1", "m": "2", "m #2": "3", "m #3": "4"}
+
+
 def test_every_set_with_a_reader_is_read_here() -> None:
     readable = {name for name, published in SETS.items() if published.read is not None}
     assert readable == {name.partition(":")[0] for name in READ}
