@@ -45,7 +45,17 @@ from numpy.typing import NDArray
 
 from refaug.core.errors import Corrupt, MissingPart, NotFound, Usage
 from refaug.core.text.normalisation import normalise, normalised_words
-from refaug.metrics.base import NO_POSITIVE_WEIGHT, Floats, Indexes, Level, MeanMetric, Prepared, Problem, References
+from refaug.metrics.base import (
+    NO_POSITIVE_WEIGHT,
+    NO_REFERENCE,
+    Floats,
+    Indexes,
+    Level,
+    MeanMetric,
+    Prepared,
+    Problem,
+    References,
+)
 from refaug.metrics.catalogue import find
 from refaug.metrics.embeddings.encoder_metrics import NO_TOKENS
 from refaug.metrics.embeddings.reply_guards import (
@@ -223,10 +233,12 @@ class Recommended(MeanMetric):
             turn_words=[[normalised_words(turn) for turn in _separate_turns_of(of_item)] for of_item in references],
             words=self._words.prepare([References.unweighted(texts) for texts in golds]),
         )
-        bare = [
-            place for place in range(len(references)) if not len(prepared.golds[place]) + len(prepared.retrieved[place])
-        ]
-        return PreparedItems(**{**vars(prepared), "problems": dict.fromkeys(bare, NO_POSITIVE_WEIGHT)})
+        problems = {
+            place: NO_REFERENCE if golds[place] or retrieved[place] else NO_POSITIVE_WEIGHT
+            for place in range(len(references))
+            if not len(prepared.golds[place]) + len(prepared.retrieved[place])
+        }
+        return PreparedItems(**{**vars(prepared), "problems": problems})
 
     def statistics(
         self, replies: Sequence[str], prepared: Prepared, reply_places: Indexes, item_places: Indexes
@@ -244,6 +256,7 @@ class Recommended(MeanMetric):
         scores = self.scores(parts, has_gold, has_retrieved)
         empty = np.array([not text.strip() for text in distinct.texts], dtype=np.bool_)[numbers]
         scores[empty] = 0
+        scores[np.isin(item_places, list(prepared.problems))] = np.nan
         reading = (of_text[numbers] for of_text in self._encoder.reading_of(distinct.texts))
         counts = (np.ones(len(scores)), *np.nan_to_num(parts.T), has_gold, has_retrieved, *reading)
         rows = np.stack([scores, *counts], axis=-1)

@@ -16,7 +16,7 @@ from sacrebleu.metrics.chrf import CHRF
 
 from refaug.core.errors import MissingPart, Usage
 from refaug.core.text.normalisation import normalise
-from refaug.metrics.base import NO_POSITIVE_WEIGHT, Level, Metric, References
+from refaug.metrics.base import NO_POSITIVE_WEIGHT, NO_REFERENCE, Level, Metric, References
 from refaug.metrics.catalogue import find
 from refaug.metrics.embeddings.recommended import TURN_END, MetricCalibration, Recommended, own_calibration
 from refaug.metrics.embeddings.reply_guards import ReplyGuard, WordOrder
@@ -178,6 +178,12 @@ def test_empty_replies_score_zero_and_references_of_no_weight_are_none(metric: R
     assert prepared.problems == {0: NO_POSITIVE_WEIGHT}
     row = metric.statistics(["tea"], prepared, np.zeros(1, np.int64), np.zeros(1, np.int64))
     assert np.isnan(row).all()
+
+
+def test_no_reply_has_a_score_where_no_reference_has_tokens(metric: Recommended) -> None:
+    references = item(TURNS, ("\xa0",), ())
+    assert metric.prepare([references]).problems == {0: NO_REFERENCE}
+    assert np.isnan(scores(metric, ["", "i like tea"], references)).all()
 
 
 def test_parts_are_means_over_the_replies_that_have_them(metric: Recommended) -> None:
