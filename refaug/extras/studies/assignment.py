@@ -97,15 +97,22 @@ def silence_s(task_seconds: Sequence[float]) -> float:
 
 
 def next_slot(
-    plan: Sequence[int], position: int, load: Sequence[float], is_open: Sequence[bool], *, slack: float = SLACK
+    plan: Sequence[int],
+    position: int,
+    load: Sequence[float],
+    is_open: Sequence[bool],
+    *,
+    slack: float = SLACK,
+    retired: int = 0,
 ) -> int | None:
     """Return the slot of the task at this position of a participant; None where every slot is closed.
 
-    `plan` has the slots of all tasks, those before `position` as they were. Among the slots that the participant had
+    `plan` has the slots of all tasks, those before `position` as they were; `retired` slots, whose bots the study has
+    no more, are closed to everybody, and the others make up for them. Among the slots that the participant had
     least often, the next one of the plan is taken unless another one has a load that is smaller by more than `slack`.
     """
     had = [list(plan[:position]).count(slot) for slot in range(len(load))]
-    most = -(-len(plan) // len(load))  # a slot that is left out is not made up for by more of the others
+    most = -(-len(plan) // (len(load) - retired))  # a slot that is left out is not made up for by more of the others
     usable = [slot for slot in range(len(load)) if is_open[slot] and had[slot] < most]
     if not usable:
         return None

@@ -246,4 +246,11 @@ def test_a_closed_slot_is_passed_over_and_a_skipped_one_is_not_made_up_for() -> 
     assert next_slot((0, 1, 2), 0, [5, 4, 4], [True, True, True], slack=1) == 0
     assert next_slot((1, 2, 0), 2, [0, 0, 0], [False, True, True]) is None
     assert next_slot((0, 1), 0, [0, 0], [False, False]) is None
+
+
+def test_a_slot_that_nobody_gets_is_made_up_for_by_the_others() -> None:
+    closed = [False, True, True]
+    assert next_slot((1, 2, 0), 2, [0, 0, 0], closed, retired=1) == 1
+    assert next_slot((1, 2, 1, 0), 3, [0, 0, 0], closed, retired=1) == 2
+    assert next_slot((1, 1, 0), 2, [0, 0, 0], [False, True, False], retired=2) == 1
     assert bot_pairs(3) == [(0, 1), (0, 2), (1, 2)]

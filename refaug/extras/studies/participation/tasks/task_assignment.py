@@ -293,13 +293,13 @@ def _work(connection: Connection, attending: Attendance, check: str | None) -> _
 
 
 def _degraded_work(connection: Connection, attending: Attendance) -> _ChosenWork | None:
-    columns = STUDY_BOTS.c
-    query = select(STUDY_BOTS).where(columns.study == attending.study.id, columns.is_degraded)
-    row = connection.execute(query).first()
+    bots = connection.execute(_BOTS, {"study": attending.study.id}).all()
+    row = next((bot for bot in bots if bot.is_degraded and bot.target is None), None)  # 0: of bots before a change
     if row is None or _is_failing(row, attending):
         return None
     if attending.protocol.kind is StudyKind.CHAT_PAIR:  # beside the bot that it makes worse
-        return _ChosenWork(slots=(0, row.slot), left=0 if attending.participant.seed % 2 else row.slot)
+        first = next(bot.slot for bot in bots if bot.bot == attending.protocol.bots[0] and bot.target != 0)
+        return _ChosenWork(slots=(first, row.slot), left=first if attending.participant.seed % 2 else row.slot)
     return _ChosenWork(slots=(row.slot,))
 
 
@@ -337,7 +337,9 @@ def _chat_work(connection: Connection, attending: Attendance) -> _ChosenWork | N
         held = [live[place] + away[place] for place in range(len(slots))]
         place = _routed_place(connection, attending, bots, slots, held, usable)
     else:
-        place = assignment.next_slot(plan["slots"], plan["begun"], loads, usable)
+        targets = {row.slot: row.target for row in bots}
+        retired = sum(any(targets[slot] == 0 for slot in pair) for pair in slots)  # with bots changed after a pilot
+        place = assignment.next_slot(plan["slots"], plan["begun"], loads, usable, retired=retired)
     if place is None:
         return None
     plan = {"slots": assignment.replanned(plan["slots"], plan["begun"], place), "begun": plan["begun"] + 1}

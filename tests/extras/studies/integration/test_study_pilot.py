@@ -1,0 +1,62 @@
+"""What a pilot leaves to the study: bots that were changed after it, and figures while it pauses."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from serving import client_of, migrated
+from starlette.testclient import TestClient
+from studying import Person, add_bots, chat_protocol, invitation, new_study
+
+from refaug.core.home import Settings
+
+BETTER = {"name": "better", "questions": [{"id": "better", "text": "Which one?", "type": "pair", "required": True}]}
+PAIRS = {"kind": "chat-pair", "form": BETTER, "min_turns": 0}
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+    """A server with two bots."""
+    with client_of(migrated(Settings(home=tmp_path_factory.mktemp("pilot") / "home")), ready=False) as opened:
+        add_bots(opened, "quokka", "wombat")
+        yield opened
+
+
+def entered(client: TestClient, token: str) -> Person:
+    person = Person(client)
+    person.enter(token)
+    person.agree()
+    return person
+
+
+def vote(person: Person) -> dict[str, Any]:
+    """A whole task: nobody says anything, and the left one is better."""
+    task = person.done("tasks/next")["task"]["id"]
+    person.done(f"tasks/{task}/answers", {"answers": {"better": "left"}})
+    return person.done(f"tasks/{task}/finish")
+
+
+@pytest.mark.parametrize("changed", ["quokka", "wombat"])
+def test_after_a_bot_was_changed_each_has_all_tasks_and_the_check_with_the_bots_as_they_are(
+    client: TestClient, changed: str
+) -> None:
+    protocol = chat_protocol("quokka", "wombat", per_participant=3, checks={"degraded": True}, **PAIRS)
+    study = f"changed-{changed}"
+    new_study(client, study, protocol, act="pilot")
+    add_bots(client, changed, replies=len(changed))
+    assert client.post(f"/v1/studies/{study}/open").status_code == 200
+    person = entered(client, invitation(client, study))
+    while person.state["step"] == "ready":
+        vote(person)
+    records = [json.loads(line) for line in client.get(f"/v1/studies/{study}/export").text.splitlines()]
+    assert Counter(record["check"] for record in records) == {None: 3, "degraded": 1}
+    hashes = client.get(f"/v1/studies/{study}").json()["protocol"]["bot_hashes"]
+    for record in records:
+        other = "wombat" if record["check"] is None else "quokka-degraded"
+        assert {bot["bot"]: bot["sha256"] for bot in record["bots"]} == {
+            name: hashes[name] for name in ("quokka", other)
+        }
