@@ -330,16 +330,15 @@ def test_two_evaluations_are_compared(home: Settings, client: TestClient) -> Non
     same = client.get(f"/v1/evaluations/{first}/comparison", params={"with": second})
     assert same.status_code == 200, same.text
     assert {test["difference"] for pair in same.json()["comparisons"] for test in pair["tests"]} == {0.0}
-    within = client.get(
-        f"/v1/evaluations/{first}/comparison",
-        params={"with": first, "first_system": "old", "second_system": "new"},
-    )
+    query = {"with": first, "first_system": "old", "second_system": "new"}
+    within = client.get(f"/v1/evaluations/{first}/comparison", params=query)
     assert within.status_code == 200, within.text
+    late = client.get(f"/v1/evaluations/{first}/comparison", params=query, headers={"X-Timeout-S": "1e-9"})
+    assert (late.status_code, late.json()["code"]) == (503, "expired")
     changes = {change["id"] for pair in within.json()["comparisons"] for change in pair["changes"]}
     assert "5" in changes
     for search, found in (("FINE 5 thanks", {"5"}), ("fine . thanks", set()), ("(", set()), ("(a+)+$", set())):
-        query = {"with": first, "first_system": "old", "second_system": "new", "search": search}
-        searched = client.get(f"/v1/evaluations/{first}/comparison", params=query)
+        searched = client.get(f"/v1/evaluations/{first}/comparison", params={**query, "search": search})
         assert searched.status_code == 200, searched.text
         listed = {change["id"] for pair in searched.json()["comparisons"] for change in pair["changes"]}
         assert listed == found, search

@@ -368,6 +368,8 @@ def test_a_set_of_other_weights_is_derived_as_by_the_command(client: TestClient,
     assert (by_command["id"], by_command["new"]) == (told["id"], False)
     again = client.post(f"/v1/reference-sets/{parent}/derive", json={"parrot": 0.25, "k": 5, "weights": "one"})
     assert (again.status_code, again.json()["new"]) == (200, False)
+    late = client.post(f"/v1/reference-sets/{parent}/derive", json={"parrot": 0.5}, headers={"X-Timeout-S": "1e-9"})
+    assert (late.status_code, late.json()["code"]) == (503, "expired")
     nothing = client.post(f"/v1/reference-sets/{parent}/derive", json={})
     assert (nothing.status_code, nothing.json()["code"]) == (400, "usage")
     for wrong in ({"k": 0}, {"parrot": 2}, {"gold": "two"}, {"colour": 1}):

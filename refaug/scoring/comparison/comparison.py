@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, Self
 
@@ -170,6 +170,7 @@ class ComparisonRequest:
     settings: ScoreSettings = field(default_factory=ScoreSettings)
     changes: ChangeFilter = field(default_factory=ChangeFilter)
     is_forced: bool = False  # compare also what is not comparable, and say so
+    check: Callable[[], None] = lambda: None  # called again and again; it may raise, and so end the work
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -416,6 +417,7 @@ def _compared_pair(pair: _Pair, request: ComparisonRequest) -> PairComparison:
         higher_is_better=higher_is_better,
         metric=metric_of_sums(pair.first, pair.second)[0],
     )
+    request.check()
     counts, changes = paired.select(request.changes)
     return PairComparison(
         metric=pair.first.stored.name,
@@ -425,7 +427,7 @@ def _compared_pair(pair: _Pair, request: ComparisonRequest) -> PairComparison:
         second_signature=pair.second.stored.short_signature or pair.second.stored.signature.short,
         higher_is_better=higher_is_better,
         scale=pair.scale,
-        tests=system_tests(pair.first, pair.second, pair.ids, request.settings, pair.scale),
+        tests=system_tests(pair.first, pair.second, pair.ids, request.settings, pair.scale, request.check),
         counts=counts,
         changes=changes,
         confidence=request.settings.confidence,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any, Final
@@ -204,11 +204,24 @@ def metric_of_sums(first: SystemRun, second: SystemRun) -> tuple[Metric | None, 
 
 
 def system_tests(
-    first: SystemRun, second: SystemRun, ids: list[str], settings: ScoreSettings, scale: float
+    first: SystemRun,
+    second: SystemRun,
+    ids: list[str],
+    settings: ScoreSettings,
+    scale: float,
+    check: Callable[[], None] = lambda: None,
 ) -> tuple[SystemTest, ...]:
-    """Return the tests of two systems on these items: of the corpus score where it can be tested, and of the mean."""
+    """Return the tests of two systems on these items: of the corpus score where it can be tested, and of the mean.
+
+    `check` is called with each block of draws, and may raise.
+    """
+
+    def mean_of(sums: Floats) -> Floats:
+        check()
+        return _mean_of_sums(sums)
+
     means = [_rows_of_means(system.scores(ids) * (scale / system.stored.scale)) for system in (first, second)]
-    mean = _test(ScoreLevel.MEAN, means[0], means[1], _mean_of_sums, settings)
+    mean = _test(ScoreLevel.MEAN, means[0], means[1], mean_of, settings)
     if first.stored.document.get("corpus_from") == "mean":
         return (mean,)
     metric, why = metric_of_sums(first, second)
@@ -226,6 +239,7 @@ def system_tests(
         return (_untested(first, second, scale, "the columns of the sums are not those of the metric"), mean)
 
     def value_of(sums: Floats) -> Floats:
+        check()
         return metric.value_of_sums(sums) * scale
 
     return (_test(ScoreLevel.CORPUS, before[1], now[1], value_of, settings), mean)

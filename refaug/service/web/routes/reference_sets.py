@@ -53,6 +53,7 @@ from refaug.service.web.dependencies import (
 from refaug.service.web.handling.job_queueing import IdempotencyKey, create_once
 from refaug.service.web.handling.request_lease import DeadlineProgress
 from refaug.service.web.handling.set_freezing import SetFreezing, frozen_set_resource
+from refaug.service.web.handling.turns import Turns
 from refaug.service.web.openapi import BINARY, ETAG_HEADER, TEXT, created, raw, route_options
 from refaug.service.web.problems import BadRequest, Details
 from refaug.service.web.schemas.jobs import OneJobOut
@@ -169,6 +170,7 @@ class SetScoring:
 router = APIRouter(prefix="/v1", tags=["reference-sets"])
 
 _SEAL_SHA256: Final = 32  # bytes at the end of a set's file
+_DERIVATIONS: Final = Turns(1, "derivation")
 _LINES: Final = 100  # items in one piece of a download: each piece is read in a thread
 _ZSTD: Final = "application/zstd"
 _JSONL: Final = "application/x-ndjson"
@@ -253,18 +255,20 @@ async def freeze_set(request: Request, deadline: Deadline, idempotency_key: Idem
     "/reference-sets/{id}/derive",
     **route_options(Scope.WRITE, _FROZEN, 400, 404, 410, 422, 507, body=DeriveIn),
 )
-async def derive_set(request: Request, id: SetId, change: Annotated[DeriveIn, Depends(body_of(DeriveIn))]) -> Response:
+async def derive_set(
+    request: Request, id: SetId, change: Annotated[DeriveIn, Depends(body_of(DeriveIn))], deadline: Deadline
+) -> Response:
     """Make a set of other weights out of what another one has stored, or people have said, without index or rater."""
     state = state_of(request)
 
-    def derive() -> FreezeResult:
+    def derive(progress: DeadlineProgress) -> FreezeResult:
         people = None
         if change.people is not None:
             people = PeopleWeights.of((f"people[{place}]", dict(row)) for place, row in enumerate(change.people))
-        return _sets(state).derive(id, Derivation(**change.model_dump(exclude={"people"}), people=people))
+        return _sets(state).derive(id, Derivation(**change.model_dump(exclude={"people"}), people=people), progress)
 
     try:
-        frozen = await run_in_threadpool(derive)
+        frozen = await while_connected(request, _DERIVATIONS.run(derive, deadline))
     except Withdrawn as error:
         raise await run_in_threadpool(_gone_error, state, id, error) from None
     return frozen_set_resource(frozen).response(request)

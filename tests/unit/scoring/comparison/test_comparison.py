@@ -15,7 +15,7 @@ import pytest
 from refusals import refusing
 from set_items import item_of, words
 
-from refaug.core.errors import BadInput, Usage
+from refaug.core.errors import BadInput, Interrupted, Usage
 from refaug.core.records import Item
 from refaug.metrics.metric_info import CorpusScore
 from refaug.metrics.specification import build
@@ -113,6 +113,21 @@ def test_two_files_give_what_two_systems_of_one_file_give() -> None:
         assert pair.tests == expected.tests
         assert pair.counts == expected.counts
         assert [change.id for change in pair.changes] == [change.id for change in expected.changes]
+
+
+def test_a_check_may_end_the_work_between_two_blocks_of_draws() -> None:
+    calls = 0
+
+    def give_up() -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 4:  # within the tests of the first pair
+            raise Interrupted
+
+    _, file = both()
+    with pytest.raises(Interrupted):
+        compare(file, file, replace(REQUEST, check=give_up))
+    assert calls == 4
 
 
 def test_holm_is_over_all_metrics_and_of_the_main_test_alone() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
@@ -32,7 +32,15 @@ from refaug.service.jobs.worker import EndedJobs
 from refaug.service.scopes import Scope
 from refaug.service.web.answers import json_response
 from refaug.service.web.connection.body import parse_body, read_body
-from refaug.service.web.dependencies import AfterRow, Limit, acting, key_of, try_to_add_audit_row
+from refaug.service.web.dependencies import (
+    AfterRow,
+    Deadline,
+    Limit,
+    acting,
+    key_of,
+    try_to_add_audit_row,
+    while_connected,
+)
 from refaug.service.web.handling import database_threads
 from refaug.service.web.handling.job_queueing import (
     CreatedResource,
@@ -43,6 +51,8 @@ from refaug.service.web.handling.job_queueing import (
     sources_of,
     with_owner,
 )
+from refaug.service.web.handling.request_lease import DeadlineProgress
+from refaug.service.web.handling.turns import Turns
 from refaug.service.web.openapi import BINARY, created, raw, route_options
 from refaug.service.web.routes.evaluations import access
 from refaug.service.web.schemas.common import Page, ResponseModel
@@ -127,15 +137,12 @@ def compare_evaluations(
     search: str | None,
     limit: int,
     is_forced: bool,
+    check: Callable[[], None],
 ) -> dict[str, object]:
     """Return the comparison of two evaluations of scores as `refaug compare --json` prints it."""
     files = list[ScoreFile]()
     for evaluation_id in (first_id, second_id):
-        stored = visible_result(request, evaluation_id)
-        if stored.kind != "score":
-            raise Conflict(
-                f"evaluation {evaluation_id} is of kind {stored.kind}", remedy="compare two evaluations of kind score"
-            )
+        check()
         files.append(state_of(request).score_views.get(evaluation_id).file)
     settings = files[0].settings(files[0].scores[0])
     comparison = compare(
@@ -154,9 +161,19 @@ def compare_evaluations(
                 has_references=True,
             ),
             is_forced=is_forced,
+            check=check,
         ),
     )
     return comparison.as_json()
+
+
+def _require_scores(request: Request, *evaluation_ids: str) -> None:
+    for evaluation_id in evaluation_ids:
+        stored = visible_result(request, evaluation_id)
+        if stored.kind != "score":
+            raise Conflict(
+                f"evaluation {evaluation_id} is of kind {stored.kind}", remedy="compare two evaluations of kind score"
+            )
 
 
 # ── Bodies and answers ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -222,6 +239,7 @@ class EvaluationComparisonOut(ResponseModel):
 router = APIRouter(prefix="/v1", tags=["evaluations"])
 
 _JOBS_AT_ONCE: Final = 200
+_COMPARISONS: Final = Turns(2, "comparison")  # each takes a core for as long as its draws take
 
 
 # ── Asking ────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -412,9 +430,10 @@ def download_evaluation(
 
 
 @router.get("/evaluations/{id}/comparison", **route_options(Scope.SCORE, EvaluationComparisonOut, 404, 409, 422))
-def compare_two_evaluations(
+async def compare_two_evaluations(
     request: Request,
     id: access.EvaluationId,
+    deadline: Deadline,
     second: Annotated[
         str,
         Query(
@@ -432,7 +451,15 @@ def compare_two_evaluations(
 ) -> Response:
     """Two evaluations side by side: paired tests with Holm's correction, and the replies that changed most."""
     named = ComparedSystems(system=system, first=first_system, second=second_system)
-    return json_response(compare_evaluations(request, id, second, named, search=search, limit=limit, is_forced=anyway))
+    await database_threads.run_query(partial(_require_scores, request, id, second))
+
+    def work(progress: DeadlineProgress) -> Response:
+        compared = compare_evaluations(
+            request, id, second, named, search=search, limit=limit, is_forced=anyway, check=progress.check
+        )
+        return json_response(compared)
+
+    return await while_connected(request, _COMPARISONS.run(work, deadline))
 
 
 def _require_job(request: Request, evaluation_id: str) -> Job:

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
 from functools import partial
-from typing import Annotated, Final, TypeVar
+from typing import Annotated, Final
 
 from fastapi import APIRouter, Depends, Path, Query, Request
 from fastapi.concurrency import contextmanager_in_threadpool
@@ -17,7 +13,6 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 from starlette.responses import FileResponse, Response
 
-from refaug.core.errors import Expired
 from refaug.operations.item_sources import ItemSources
 from refaug.scoring.item_files import preview
 from refaug.service.evaluations.uploads import MAX_NAME_CHARS, IncomingFile, UploadFormat, new_upload_id
@@ -29,6 +24,7 @@ from refaug.service.web.answers import json_response
 from refaug.service.web.connection.body import body_of
 from refaug.service.web.dependencies import ClientGone, Deadline, key_of, try_to_add_audit_row, while_connected
 from refaug.service.web.handling.request_lease import DeadlineProgress
+from refaug.service.web.handling.turns import Turns
 from refaug.service.web.openapi import BINARY, created, raw, route_options
 from refaug.service.web.problems import BadRequest
 from refaug.service.web.routes.evaluations.access import require_allowed_sources
@@ -36,28 +32,8 @@ from refaug.service.web.schemas.common import ResponseModel
 from refaug.service.web.state import state_of
 from refaug.service.web.visibility import is_visible, visible_upload
 
-T = TypeVar("T")
 MAX_PREVIEWS: Final = 2  # at once: each takes the memory of what it reads, and processor time of all requests
-_THREADS: Final = ThreadPoolExecutor(MAX_PREVIEWS, thread_name_prefix="preview")
-
-
-async def run_in_turn(work: Callable[[Callable[[], None]], T], deadline: float) -> T:
-    """Return the result of the work, once a thread is free for it; Expired at the deadline.
-
-    The work is given a check to call again and again: it raises as soon as nobody waits for the result. A caller that
-    is cancelled leaves the line, and its thread goes to the next one when the work has looked.
-    """
-    progress = DeadlineProgress(deadline)
-    future = _THREADS.submit(copy_context().run, work, lambda: progress.advance(0))
-    try:
-        async with asyncio.timeout(deadline - time.monotonic()):
-            return await asyncio.wrap_future(future)
-    except TimeoutError:
-        raise Expired(
-            "the time was over before the files were read", remedy="try again in a moment, or with more time"
-        ) from None
-    finally:
-        progress.is_given_up = True
+PREVIEWS: Final = Turns(MAX_PREVIEWS, "preview")
 
 
 # ── Bodies and answers ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -284,13 +260,13 @@ async def preview_files(
     At most `preview_rows` items and `preview_mib` of the unpacked files are read, of two previews at a time.
     """
     work = partial(_preview, request, body)
-    return await while_connected(request, run_in_turn(work, deadline))
+    return await while_connected(request, PREVIEWS.run(work, deadline))
 
 
-def _preview(request: Request, body: PreviewIn, check: Callable[[], None]) -> Response:
+def _preview(request: Request, body: PreviewIn, progress: DeadlineProgress) -> Response:
     state = state_of(request)
-    check()  # it may have waited in line
+    progress.check()  # it may have waited in line
     require_allowed_sources(request, body.options)
     files, limits = item_files(body.options, state.home, state.serve), state.serve
-    shown = preview(files, limits.preview_rows, most_bytes=limits.preview_mib * MIB, check=check)
+    shown = preview(files, limits.preview_rows, most_bytes=limits.preview_mib * MIB, check=progress.check)
     return json_response(shown.as_json())
