@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Row, and_, exists, func, or_, select, update
 
 from refaug.core.errors import NotFound
 from refaug.core.options.decoding import made_of
-from refaug.extras.studies.participation.study_store import StoredStudy
+from refaug.extras.studies.participation.study_store import StoredStudy, shows_pilot
 from refaug.extras.studies.participation.tables import STUDIES, STUDY_BOTS, STUDY_PARTICIPANTS, STUDY_TASKS, TASK_STATES
 from refaug.extras.studies.participation.tasks.routed_pairs import routed_wins
 from refaug.extras.studies.participation.tasks.task_assignment import BOT_FAILED, LIVE
@@ -52,8 +52,8 @@ def study_progress(database: Database, study: StoredStudy) -> dict[str, object]:
 
 
 def study_counts(database: Database, study: StoredStudy) -> dict[str, int]:
-    """Return how many participants and tasks there are, without those of the pilot while the study is open."""
-    is_pilot = study.state == "pilot"
+    """Return how many participants and tasks there are, without those of the pilot once the study has opened."""
+    is_pilot = shows_pilot(database, study)
     people, tasks = STUDY_PARTICIPANTS.c, STUDY_TASKS.c
     with database.reading() as connection:
         by_person = (
@@ -88,7 +88,7 @@ def study_counts(database: Database, study: StoredStudy) -> dict[str, int]:
 
 def study_slots(database: Database, study: StoredStudy) -> list[StudySlot]:
     """Return the bots of a study with what is done and reserved of each."""
-    is_pilot = study.state == "pilot"
+    is_pilot = shows_pilot(database, study)
     with database.reading() as connection:
         bots = connection.execute(
             select(STUDY_BOTS).where(STUDY_BOTS.c.study == study.id).order_by(STUDY_BOTS.c.slot)
@@ -159,7 +159,7 @@ def study_pairs(database: Database, study: StoredStudy) -> list[dict[str, object
             columns.study == study.id,
             columns.slot_b.is_not(None),
             columns.state == "done",
-            columns.is_pilot == (study.state == "pilot"),
+            columns.is_pilot == shows_pilot(database, study),
         )
         .group_by(columns.slot_a, columns.slot_b, columns.left_slot)
     )
@@ -306,7 +306,7 @@ def study_stamp(database: Database, study: StoredStudy) -> Sequence[object]:
     with database.reading() as connection:
         counts = [tuple(row) for row in connection.execute(by_state)]
         reasons = [tuple(row) for row in connection.execute(by_hand)]
-    return study.protocol_sha256, study.state == "pilot", counts, reasons
+    return study.protocol_sha256, shows_pilot(database, study), counts, reasons
 
 
 def recruited_people(database: Database, study: StoredStudy, hashes: Sequence[str]) -> dict[str, RecruitedPerson]:

@@ -28,7 +28,6 @@ from refaug.extras.studies.participation.tables import (
     STUDY_ITEMS,
     STUDY_PARTICIPANTS,
     STUDY_PROTOCOLS,
-    STUDY_TASKS,
 )
 from refaug.extras.studies.protocol.study_items import StudyUnit, items_sha256, units_of
 from refaug.extras.studies.protocol.study_protocol import GAP, StudyProtocol, is_chat
@@ -280,12 +279,18 @@ class StudyStore:
                 raise Conflict(
                     f"study {study.name} is {current.state}", remedy=f"to {act} it, it has to be {' or '.join(before)}"
                 )
+            was_open = _was_open(connection, study.id)
+            if act == "pilot" and was_open:
+                raise Conflict(
+                    f"study {study.name} was open: what its participants do counts",
+                    remedy="open it again, or make another study for a pilot",
+                )
             values: dict[str, object] = {"state": state}
             if act in ("pilot", "open"):
                 frozen = _ready(connection, current, slots, actor)
                 values |= {"protocol": frozen.content.decode(), "protocol_sha256": frozen.sha256}
                 values["opened"] = current.opened or time_text()
-            if act == "open" and not _was_open(connection, current):
+            if act == "open" and not was_open:
                 connection.execute(update(STUDY_ITEMS).where(STUDY_ITEMS.c.study == study.id).values(load=0))
             if act == "close":
                 values["closed"] = time_text()
@@ -501,11 +506,19 @@ def _stored_units(connection: Connection, study: str) -> list[StudyUnit]:
     return units
 
 
-def _was_open(connection: Connection, study: StoredStudy) -> bool:
-    """Return whether the study was open before: its items' tasks count from its first opening, not from the pilot."""
-    columns = STUDY_TASKS.c
-    query = select(columns.id).where(columns.study == study.id, columns.is_pilot.is_(False)).limit(1)
+def _was_open(connection: Connection, study: str) -> bool:
+    """Return whether people came while the study was open: from then on what they do counts, and no pilot follows."""
+    columns = STUDY_PARTICIPANTS.c
+    query = select(columns.id).where(columns.study == study, columns.is_pilot.is_(False)).limit(1)
     return connection.execute(query).first() is not None
+
+
+def shows_pilot(database: Database, study: StoredStudy) -> bool:
+    """Return whether figures of the study are those of its pilot: while that runs, pauses, or was its end."""
+    if study.state in ("pilot", "open"):
+        return study.is_pilot
+    with database.reading() as connection:
+        return not _was_open(connection, study.id)
 
 
 def _record_protocol(

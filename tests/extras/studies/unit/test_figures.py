@@ -10,6 +10,7 @@ from study_tasks import protocol, study_task
 from refaug.extras.studies.figures.disagreements import (
     agreement_cost,
     choice_agreement,
+    disagreements,
     length_difference,
     pair_figures,
     rating_agreement,
@@ -297,3 +298,18 @@ def test_choices_that_are_even_are_ambiguous():
     assert figure.ambiguous == 0.5
     # both choose a, a, tie, b; b, b … : 3 of 4 agree, and by chance (2·1 + 1·1 + 1·2) / 16
     assert figure.kappa_median == pytest.approx((3 / 4 - 5 / 16) / (1 - 5 / 16))
+
+
+def test_disagreements_about_each_of_two_bots_are_its_own():
+    shown = {"kind": "pair-dialogue", "item": {"id": "i", "unit": "u"}}
+    ratings = {"P-1": (("a", "b"), 7, 1), "P-2": (("b", "a"), 2, 5)}  # of the left and of the right side
+    tasks = [
+        study_task(person, bots, {"left/quality": left, "right/quality": right}, **shown)
+        for person, (bots, left, right) in ratings.items()
+    ]
+    found = [(entry.bot, entry.answers, entry.spread) for entry in disagreements(tasks, protocol("quality"), 9)]
+    assert found == [
+        ("a", (("P-1", 7), ("P-2", 5)), pytest.approx(2 / 6)),
+        ("b", (("P-1", 1), ("P-2", 2)), pytest.approx(1 / 6)),
+    ]
+    assert [entry.bot for entry in disagreements(rated_tasks(2, 3), protocol("quality"), 9)] == [None, None]

@@ -23,7 +23,7 @@ from refaug.extras.studies.figures.disagreements import (
     running_agreement,
 )
 from refaug.extras.studies.participation.study_records import adjudicate, adjudications, study_records, unit_systems
-from refaug.extras.studies.participation.study_store import StoredStudy
+from refaug.extras.studies.participation.study_store import StoredStudy, shows_pilot
 from refaug.extras.studies.questions import protocol_questions
 from refaug.extras.studies.records import StudyTask, TaskDecision
 from refaug.extras.studies.report.numbers import StudyAnalysis, report_cost, study_report
@@ -152,7 +152,7 @@ _MOST_DISAGREEMENTS: Final = 200
 
 def _tasks_of(state: ServiceState, study: StoredStudy) -> list[StudyTask]:
     """Return the tasks that are over, without the pilot once the study has opened."""
-    return list(study_records(state.database, study, with_pilot=study.state == "pilot"))
+    return list(study_records(state.database, study, with_pilot=shows_pilot(state.database, study)))
 
 
 @router.post("/studies/power", **route_options(Scope.STUDY, PowerOut, 422, body=PowerIn, other_scope=Scope.STUDY_READ))
@@ -197,7 +197,7 @@ async def report_of(
     study = await database_threads.run_query(lambda: parts_of(state).studies.get(study_id))
     tasks = await database_threads.run_query(lambda: _tasks_of(state, study))
     analysis = StudyAnalysis.of_protocol(study.protocol.fields)
-    settings = replace(analysis, draws=min(draws, analysis.draws), with_pilot=study.state == "pilot")
+    settings = replace(analysis, draws=min(draws, analysis.draws), with_pilot=any(task.pilot for task in tasks))
     units = await asyncio.to_thread(report_cost, tasks, study.protocol.fields, settings.draws)
     work = partial(study_report, tasks, study.protocol.fields, settings)
     report = await _in_the_queue(state, work, units, deadline, f"a report on {len(tasks):,} tasks")

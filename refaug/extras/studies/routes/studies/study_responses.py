@@ -17,7 +17,7 @@ from refaug.extras.studies.exclusions import BrokenRule, exclusions
 from refaug.extras.studies.figures.responses import ResponseOrder, ResponseQuery, StudyResponses, study_responses
 from refaug.extras.studies.participation.study_figures import RecruitedPerson, recruited_people, study_stamp
 from refaug.extras.studies.participation.study_records import study_records
-from refaug.extras.studies.participation.study_store import StoredStudy
+from refaug.extras.studies.participation.study_store import StoredStudy, shows_pilot
 from refaug.extras.studies.questions import protocol_questions
 from refaug.extras.studies.routes.parts import parts_of
 from refaug.extras.studies.routes.studies.study_protocols import StudyId
@@ -131,7 +131,7 @@ class ResponseLists:
 
     def _made(self, database: Database, study: StoredStudy, stamp: Sequence[object]) -> StudyResponses:
         protocol = study.protocol.fields
-        tasks = list(study_records(database, study, with_pilot=study.state == "pilot"))
+        tasks = list(study_records(database, study, with_pilot=shows_pilot(database, study)))
         questions = protocol_questions(protocol, ())
         texts = {question["id"] for question in protocol["form"]["questions"] if question["type"] == "text"}
         left_out = exclusions(tasks, protocol["exclude"] or {}, questions)

@@ -252,6 +252,7 @@ class Disagreement(Model):
     question: str
     ratings: list[ParticipantAnswer]
     spread: float  # their range as a share of the scale
+    bot: Optional[str] = None  # the one of two that the question is about
     adjudicated: Optional[Adjudication] = None
 
 
