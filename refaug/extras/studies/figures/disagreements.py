@@ -215,6 +215,7 @@ class Disagreement:
 
     item: str
     question: str
+    bot: str | None  # one of two, where the question is about each
     answers: tuple[tuple[str, float | str], ...]  # by participant
     spread: float
 
@@ -279,38 +280,36 @@ def disagreements(tasks: Iterable[StudyTask], protocol: Mapping[str, Any], most:
     counted = [task for task in main_tasks(tasks) if _unit(task) is not None]
     questions = protocol_questions(protocol, counted)
     scales = {question.id: question for question in questions}
-    answers: dict[tuple[str, str], dict[str, tuple[float, float | str]]] = {}
+    answers = defaultdict[tuple[str, str, str], dict[str, tuple[float, float | str]]](dict)
     for row in rating_rows(counted, questions):
         shown = scales[row.question].turned(row.number)  # as it was given
-        _own(answers, row.task, row.question)[row.participant] = (row.number / _width(scales[row.question]), shown)
+        bot = row.bot if row.task.kind.is_pair else ""
+        own = answers[str(_unit(row.task)), row.question, bot]
+        own[row.participant] = (row.number / _width(scales[row.question]), shown)
     for choice in choice_rows(counted, questions):
         outcome = choice.outcome if choice.left < choice.right else -choice.outcome
         preferred = {1: min(choice.left, choice.right), -1: max(choice.left, choice.right), 0: "tie"}[outcome]
-        _own(answers, choice.task, choice.question)[choice.participant] = (outcome / _WIDEST_CHOICE, preferred)
+        own = answers[str(_unit(choice.task)), choice.question, ""]
+        own[choice.participant] = (outcome / _WIDEST_CHOICE, preferred)
     listed = [
         Disagreement(
             item=item,
             question=question,
+            bot=bot or None,
             answers=tuple((person, shown) for person, (_, shown) in sorted(own.items())),
             spread=round(max(at for at, _ in own.values()) - min(at for at, _ in own.values()), _DIGITS),
         )
-        for (item, question), own in answers.items()
+        for (item, question, bot), own in answers.items()
         if len(own) > 1
     ]
     apart = [entry for entry in listed if entry.spread > 0]
-    return sorted(apart, key=lambda entry: (-entry.spread, entry.item, entry.question))[:most]
+    return sorted(apart, key=lambda entry: (-entry.spread, entry.item, entry.question, entry.bot or ""))[:most]
 
 
 def _unit(task: StudyTask) -> str | None:
     shown = task.item or {}
     name = shown.get("unit", shown.get("id"))
     return None if name is None else str(name)
-
-
-def _own(
-    answers: dict[tuple[str, str], dict[str, tuple[float, float | str]]], task: StudyTask, question: str
-) -> dict[str, tuple[float, float | str]]:
-    return answers.setdefault((str(_unit(task)), question), {})
 
 
 def _width(question: AskedQuestion) -> float:

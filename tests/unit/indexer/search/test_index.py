@@ -160,6 +160,16 @@ def test_an_erased_speaker_is_in_no_answer_and_after_compacting_in_no_file(tmp_p
     assert [name.encode() in stored for name in ("Zoë", "bob")] == [False, True]
 
 
+def test_a_superseded_utterance_is_not_drawn(places):
+    with ReferenceIndex.open(places, "chat") as index:
+        before = [index.draw_utterance(number) for number in range(20)]
+    update_index(places, "chat", Silent(), erase=erased_keys(pairs=["chat/d3#1"]))
+    with ReferenceIndex.open(places, "chat") as index:
+        drawn = [index.draw_utterance(number) for number in range(20)]
+    assert set(before) - set(drawn) == {"coffee"}
+    assert [text for text, now in zip(before, drawn, strict=True) if text != now] == before.count("coffee") * ["coffee"]
+
+
 def test_speakers_that_do_not_fit_the_occurrences_are_refused(tmp_path):
     places = home_of(tmp_path / "home", SPOKEN, WORDS)
     build(places)

@@ -98,6 +98,7 @@ class DisagreementOut(BaseModel):
 
     item: str = Field(description="the unit that was judged")
     question: str = Field(description="its id")
+    bot: str | None = Field(description="the one of two that the question is about")
     ratings: list[OneAnswerOut] = Field(description="the answers, by participant")
     spread: float = Field(description="their range as a share of the scale, 0 to 1")
     adjudicated: AdjudicationOut | None = Field(description="what was decided")
@@ -265,6 +266,7 @@ async def list_disagreements(
         {
             "item": entry.item,
             "question": entry.question,
+            "bot": entry.bot,
             "ratings": [{"participant": person, "value": answer} for person, answer in entry.answers],
             "spread": entry.spread,
             "adjudicated": decided.get((entry.item, entry.question)),
