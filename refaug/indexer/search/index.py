@@ -87,8 +87,8 @@ class OpenFleet(Protocol):
     ) -> searched_segments.SearchedSegments:
         """Return the segments for one search, without the shards of these names."""
 
-    def utterance(self, number: int) -> str:
-        """Return the text of one of all utterances, numbered through the segments."""
+    def utterance(self, number: int) -> str | None:
+        """Return the text of one of all utterances, numbered through the segments; None of a superseded one."""
 
     def first_pair(self) -> Item:
         """Return a pair of the index, by which a search warms up."""
@@ -317,16 +317,22 @@ class ReferenceIndex:
         return found
 
     def draw_utterance(self, number: int) -> str:
-        """Return one of the utterances; the same number draws the same one."""
-        places = np.random.default_rng(number)
-        place = int(places.integers(sum(info.utterances for info in self.manifest.segments)))
+        """Return one of the utterances that are not superseded; the same number draws the same one."""
+        if not self.manifest.utterances:
+            raise LookupError("the index has no utterance")
+        places, count = np.random.default_rng(number), sum(info.utterances for info in self.manifest.segments)
+        while (text := self._utterance(int(places.integers(count)))) is None:
+            pass
+        return text
+
+    def _utterance(self, place: int) -> str | None:
         if self.fleet is not None:
             return self.fleet.utterance(place)
         for segment in self.segments:
             if place < segment.utterance_count:
-                return segment.utterances.take(np.array([place], np.int64))[0] or ""
+                return segment.utterance(place)
             place -= segment.utterance_count
-        raise LookupError("the index has no utterance")
+        raise LookupError("the index has no such utterance")
 
     def neighbours(self, text: str, settings: SearchSettings | None = None) -> Iterator[Reference]:
         """Yield the responses of less and less similar utterances until there are no more, at most MAX_REFERENCES."""

@@ -99,6 +99,12 @@ class Segment:
             has_superseded=len(self.tables.superseded) > 0,
         )
 
+    def utterance(self, row: int) -> str | None:
+        """Return the text of an utterance; None where it is superseded."""
+        if len(self.tables.superseded) and self.tables.superseded[row]:
+            return None
+        return self.utterances.take(np.array([row], np.int64))[0] or ""
+
     def words(self, *, responses: bool) -> tuple[NDArray[np.int32], Rows]:
         """Return the codes of all utterances, or of all responses, and where each text's begin."""
         if responses:

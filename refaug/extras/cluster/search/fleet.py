@@ -78,15 +78,16 @@ class OpenShards:
             )
         return RemoteSegments.of(self._actors, shards, likeness, tables, settings, self._cluster.share)
 
-    def utterance(self, number: int) -> str:
-        """Return the text of one of all utterances, numbered through the segments."""
+    def utterance(self, number: int) -> str | None:
+        """Return the text of one of all utterances, numbered through the segments; None of a superseded one."""
         places = {number: (shard, at) for shard in self.shards for at, number in enumerate(shard.numbers)}
         for _, (shard, at) in sorted(places.items()):
             count = shard.facts[at].utterance_count
             if number < count:
-                return str(self._ask(shard, "utterance", at, number))
+                text: str | None = self._ask(shard, "utterance", at, number)
+                return text
             number -= count
-        raise LookupError("the index has no utterance")
+        raise LookupError("the index has no such utterance")
 
     def first_pair(self) -> Item:
         """Return a pair of the index, by which a search warms up."""

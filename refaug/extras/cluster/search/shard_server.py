@@ -204,10 +204,10 @@ class ShardServer:
         """Return how many files this process has fetched to this machine."""
         return sum(copy.fetched for copy in self._copies)
 
-    def utterance(self, place: int, row: int) -> str:
-        """Return the text of an utterance."""
+    def utterance(self, place: int, row: int) -> str | None:
+        """Return the text of an utterance; None where it is superseded."""
         self._require_unchanged()
-        return self._segments[place].utterances.take(np.array([row], np.int64))[0] or ""
+        return self._segments[place].utterance(row)
 
     def first_pair(self) -> Item:
         """Return the first pair of this shard, by which a search warms up."""

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from serving import client_of, migrated
 from starlette.testclient import TestClient
-from studying import Person, add_bots, chat_protocol, invitation, new_study
+from studying import CONSENT, FORM, Person, add_bots, chat_protocol, invitation, new_study
 
 from refaug.core.home import Settings
 
@@ -60,3 +60,52 @@ def test_after_a_bot_was_changed_each_has_all_tasks_and_the_check_with_the_bots_
         assert {bot["bot"]: bot["sha256"] for bot in record["bots"]} == {
             name: hashes[name] for name in ("quokka", other)
         }
+
+
+REPLIES = [{"id": "r", "turns": ["Hi"], "replies": {"zebra": "Ho"}}]
+RATED = {"kind": "rate-reply", "form": FORM, "consent": CONSENT, "per_participant": 1, "ratings_per_item": 2}
+
+
+def rate(person: Person, quality: int) -> None:
+    """A whole task about a reply."""
+    task = person.done("tasks/next")["task"]["id"]
+    person.done(f"tasks/{task}/answers", {"answers": {"quality": quality}})
+    person.done(f"tasks/{task}/finish")
+
+
+def test_no_pilot_follows_once_people_came_to_the_open_study(client: TestClient) -> None:
+    token = new_study(client, "once", RATED, REPLIES)
+    rate(entered(client, token), 4)
+    client.post("/v1/studies/once/pause")
+    refused = client.post("/v1/studies/once/pilot")
+    assert (refused.status_code, refused.json()["detail"]) == (
+        409, "study once was open: what its participants do counts",
+    )  # fmt: skip
+    assert client.post("/v1/studies/once/open").json()["state"] == "open"
+    assert entered(client, token).done("tasks/next")["step"] == "task"  # the second of two ratings
+
+
+def mean_of(client: TestClient, study: str) -> float:
+    report = client.get(f"/v1/studies/{study}/report?draws=100").json()["report"]
+    (mean,) = report["analyses"]["all"]["ratings"]["quality"]["means"]
+    return float(mean["mean"])
+
+
+def test_a_pilot_that_pauses_or_ends_shows_what_was_done_in_it(client: TestClient) -> None:
+    token = new_study(client, "rests", RATED, REPLIES, act="pilot")
+    rate(entered(client, token), 4)
+    for act in ("pause", "pilot", "close"):
+        client.post(f"/v1/studies/rests/{act}")
+        assert client.get("/v1/studies/rests/progress").json()["counts"]["tasks_done"] == 1
+        assert (len(client.get("/v1/studies/rests/responses").json()["responses"]), mean_of(client, "rests")) == (1, 4)
+
+
+def test_a_pilot_is_not_shown_while_the_open_study_pauses(client: TestClient) -> None:
+    token = new_study(client, "opened", RATED, REPLIES, act="pilot")
+    rate(entered(client, token), 1)
+    for act in ("pause", "open"):
+        client.post(f"/v1/studies/opened/{act}")
+    rate(entered(client, token), 6)
+    client.post("/v1/studies/opened/pause")
+    assert client.get("/v1/studies/opened/progress").json()["counts"]["tasks_done"] == 1
+    assert mean_of(client, "opened") == 6
