@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from threading import Lock
@@ -28,7 +28,7 @@ WITHOUT_GOLD: Final = ("",)
 TRIPLET_UNITS: Final = 250
 _CHARACTER_UNITS: Final = 50  # of each text that is read; a token has at least one character
 _CHARACTERS: Final = 128  # as many tokens are read of a text
-_LARGE: Final = 1_000_000  # units of a request that is rated in parts; ordinary texts take a tenth of their units
+_LARGE: Final = 1_000_000  # units that are rated at once; ordinary texts take a tenth of their units
 _AT_ONCE: Final = 8  # golds, and twice as many candidates, of such a part
 Probabilities = NDArray[np.float64]
 # An utterance, a response that is known to fit, or None, and the response that is judged.
@@ -112,17 +112,12 @@ class Rater(ABC):
     ) -> list[list[float]]:
         """Return the ratings of each test pair's candidates, in the order given; with several golds, their mean.
 
-        With a `check`, it is called between the parts of large requests, and may raise.
+        With a `check`, it is called between groups of requests and between the parts of large ones, and may raise.
         """
         settings = settings or RatingSettings()
         if check is not None:
-            is_large = [request.units > _LARGE for request in requests]
-            ordinary = [request for request, large in zip(requests, is_large, strict=True) if not large]
-            ratings_of_ordinary = iter(self.rate(ordinary, settings))
-            return [
-                self._rate_in_parts(request, settings, check) if large else next(ratings_of_ordinary)
-                for request, large in zip(requests, is_large, strict=True)
-            ]
+            groups = _groups_of(requests)
+            return [ratings for group in groups for ratings in self._rate_group(group, settings, check)]
         if not requests:
             return []
         counts = [len(request.candidates) * self._gold_count(request) for request in requests]
@@ -134,6 +129,14 @@ class Rater(ABC):
             several = count > len(request.candidates)
             by_request.append((own.reshape(-1, len(request.candidates)).mean(axis=0) if several else own).tolist())
         return by_request
+
+    def _rate_group(
+        self, group: Sequence[RatingRequest], settings: RatingSettings, check: Callable[[], None]
+    ) -> list[list[float]]:
+        if group[0].units > _LARGE:
+            return [self._rate_in_parts(group[0], settings, check)]
+        check()
+        return self.rate(group, settings)
 
     def _rate_in_parts(
         self, request: RatingRequest, settings: RatingSettings, check: Callable[[], None]
@@ -216,6 +219,19 @@ class PieceRater(Rater):
     def unfamiliar(self, texts_coverage: Coverage) -> str | None:
         """Return why ratings of texts like these mean little; None if nothing speaks against them."""
         return unfamiliar(texts_coverage, self._usual, self.languages)
+
+
+def _groups_of(requests: Sequence[RatingRequest]) -> Iterator[list[RatingRequest]]:
+    """Yield neighbouring requests of so many units together that none is large, and large ones alone."""
+    group, units = list[RatingRequest](), 0
+    for request in requests:
+        if group and units + request.units > _LARGE:
+            yield group
+            group, units = [], 0
+        group.append(request)
+        units += request.units
+    if group:
+        yield group
 
 
 def _seen_from(candidate: Reference, triplet: Triplet) -> Triplet:
