@@ -408,6 +408,13 @@ def test_a_worker_begins_what_schedules_say_and_what_is_asked_for_later(jobs, da
     thread.join()
 
 
+def test_what_cannot_be_tidied_keeps_no_job_waiting(jobs, database, run_once):
+    (database.home.home / "evaluations").write_text("no folder")
+    job = jobs.enqueue("kind", {}, [])
+    assert run_once(lambda *_, **__: {}) == 0
+    assert jobs.get(job.id).state is JobState.DONE
+
+
 def test_old_jobs_go_when_their_time_is_over(jobs, database, serve):
     old, new = (jobs.enqueue(f"{n}", {}, []).id for n in range(2))
     run_worker(database.home, serve, once=True, run=lambda *_, **__: {})

@@ -252,6 +252,17 @@ _STOP_WAIT_S: Final = 5.0  # that a stopping worker waits for an absent database
 _MAX_RETRY_S: Final = 5.0  # between two tries while the database does not answer
 
 
+@contextmanager
+def _failing_alone(what: str) -> Iterator[None]:
+    """Log what fails in the block, so that jobs do not wait for ever; an absent database passes."""
+    try:
+        yield
+    except (Unavailable, StorageFull):
+        raise
+    except Exception:
+        log.exception("%s failed", what)
+
+
 class JobFunction(Protocol):
     """The function that does a job: `refaug.service.jobs.kinds.run`, or one of a test."""
 
@@ -546,27 +557,25 @@ class Worker:
                 for job in self._jobs.recover(self._live_workers.is_alive):
                     log.warning("recovered", extra={"job": job.id, "state": job.state, "try": job.tries})
             if self._is_due("tidy", _CLEANUP_S):
-                removed = self._jobs.remove_older(self._serve.keep_jobs_days)
-                removed += IdempotencyStore(self._database).delete_expired()
-                EndedJobs(self._database, self._home, self._serve).discard_all()
-                remove_expired(self._home, self._serve, self._database)
-                RowHolders(self._home).remove_dead()
-                if not self._serve.webhook:  # another worker of the database may have one
-                    NoticeBox(self._database).remove_expired(datetime.now(UTC))
-                for name in installation.registered(installation.CHORES):
-                    installation.find(installation.CHORES, name)(self._database)
-                log.info("tidied", extra={"rows": removed})
+                with _failing_alone("tidying"):
+                    self._tidy()
 
     def _fire_schedules(self) -> None:
-        try:
-            fired = self._schedules.tick(self._jobs, datetime.now(UTC))
-        except (Unavailable, StorageFull):
-            raise
-        except Exception:  # one broken schedule must not keep all jobs waiting
-            log.exception("schedules failed")
-            return
-        for firing in fired:
-            log.info("fired", extra={"schedule": firing.schedule, "job": firing.job, "note": firing.note})
+        with _failing_alone("schedules"):
+            for firing in self._schedules.tick(self._jobs, datetime.now(UTC)):
+                log.info("fired", extra={"schedule": firing.schedule, "job": firing.job, "note": firing.note})
+
+    def _tidy(self) -> None:
+        removed = self._jobs.remove_older(self._serve.keep_jobs_days)
+        removed += IdempotencyStore(self._database).delete_expired()
+        EndedJobs(self._database, self._home, self._serve).discard_all()
+        remove_expired(self._home, self._serve, self._database)
+        RowHolders(self._home).remove_dead()
+        if not self._serve.webhook:  # another worker of the database may have one
+            NoticeBox(self._database).remove_expired(datetime.now(UTC))
+        for name in installation.registered(installation.CHORES):
+            installation.find(installation.CHORES, name)(self._database)
+        log.info("tidied", extra={"rows": removed})
 
     def _is_due(self, what: str, every_s: float) -> bool:
         now = time.monotonic()

@@ -105,9 +105,14 @@ class JobProcess:
             self._process = None
         if now >= self._not_before:
             self._backoff.record_start(now)
-            self._process = subprocess.Popen(  # noqa: S603  our own interpreter and words
-                self._command, stdin=subprocess.DEVNULL, process_group=0
-            )
+            try:
+                self._process = subprocess.Popen(  # noqa: S603  our own interpreter and words
+                    self._command, stdin=subprocess.DEVNULL, process_group=0
+                )
+            except OSError as error:  # no process or memory is left: requests are answered meanwhile
+                self._not_before = self._backoff.record_death(now)
+                log.error("the job process cannot start", extra={"why": str(error)})  # noqa: TRY400
+                return
             log.info("job process started", extra={"child": self.pid})
 
     def terminate(self) -> None:

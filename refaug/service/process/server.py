@@ -226,9 +226,7 @@ class Supervisor(Multiprocess):
         now = time.monotonic()
         if self._not_before[place]:
             if now >= self._not_before[place]:
-                self._not_before[place] = 0.0
-                self._backoffs[place].record_start(now)
-                self.processes[place] = self._start_process()
+                self._start_again(place, now)
             return
         if process.is_alive(timeout=self.config.timeout_worker_healthcheck):
             return
@@ -248,6 +246,16 @@ class Supervisor(Multiprocess):
             "a web process was silent for too long" if was_silent else "a web process died",
             extra={"child": process.pid, "code": code, "again_in_s": self._not_before[place] - now},
         )
+
+    def _start_again(self, place: int, now: float) -> None:
+        self._backoffs[place].record_start(now)
+        try:
+            self.processes[place] = self._start_process()
+        except OSError as error:  # no process or memory is left: the others go on
+            self._not_before[place] = self._backoffs[place].record_death(now)
+            log.error("a web process cannot be made", extra={"why": str(error)})  # noqa: TRY400
+        else:
+            self._not_before[place] = 0.0
 
     def handle_term(self) -> None:
         """Stop the server at the first signal, and at once at the second."""

@@ -142,11 +142,17 @@ def remove_old_jobs(home: Settings, days: float) -> None:
     """Remove stages and items of jobs that ended, or never began, longer ago."""
     before = time.time() - days * _DAY_S
     for path in jobs_folder(home).iterdir():
-        if path.stat().st_mtime < before:
+        try:
+            if path.stat().st_mtime >= before:
+                continue
             if path.is_dir():
                 remove_tree(path)
             else:
-                path.unlink(missing_ok=True)
+                path.unlink()
+        except FileNotFoundError:  # another worker was quicker
+            pass
+        except OSError:
+            log.exception("an old job stays", extra={"job": path.name})
 
 
 def as_json(values: Mapping[str, Any]) -> dict[str, object]:

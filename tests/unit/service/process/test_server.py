@@ -4,9 +4,11 @@ import os
 import resource
 import socket
 import stat
+import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from refusals import refusing
@@ -16,10 +18,12 @@ from refaug.core.home import Settings
 from refaug.service import prometheus_figures
 from refaug.service.database.database import Database
 from refaug.service.keys import KeyStore
-from refaug.service.process.job_process import RestartBackoff
+from refaug.service.process.job_process import JobProcess, RestartBackoff
 from refaug.service.process.listening_socket import address_of, bound_socket
 from refaug.service.process.server import (
     APP,
+    Supervisor,
+    WebProcess,
     config_of,
     environment_of,
     has_keys,
@@ -287,3 +291,24 @@ def test_who_dies_young_waits_longer_each_time_and_who_was_steady_does_not() -> 
     assert backoff.record_death(now + 3_600) == now + 3_600
     backoff.record_start(now + 3_600)
     assert backoff.record_death(now + 3_601) == now + 3_601.5
+
+
+def test_a_process_that_cannot_be_made_leaves_the_others_alone(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("sys.executable", "/nowhere/python")
+    monkeypatch.setattr("multiprocessing.util.spawnv_passfds", Mock(side_effect=BlockingIOError("no process is left")))
+    jobs = JobProcess(within_s=1.0, level=20)
+    with monkeypatch.context() as patched:
+        patched.setattr("signal.signal", lambda *_: None)
+        supervisor = Supervisor(config_of(ServeSettings()), [], jobs)
+    supervisor.processes = [WebProcess(supervisor.config, [], level=20)]
+    supervisor._not_before = [time.monotonic()]  # it has died, and is to be started again
+    supervisor.keep_subprocess_alive()
+    assert [record.getMessage() for record in caplog.records] == [
+        "a web process cannot be made",
+        "the job process cannot start",
+    ]
+    assert (jobs.is_running(), supervisor.should_exit.is_set()) == (False, False)
+    supervisor.keep_subprocess_alive()  # not before a while
+    assert len(caplog.records) == 2

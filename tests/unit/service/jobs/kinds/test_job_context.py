@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from refaug.operations.logs import IngestLog, RunNight
 from refaug.operations.training import TrainRater
 from refaug.service.jobs.kinds import job_context
 from refaug.service.jobs.kinds.ingesting import workers_of
-from refaug.service.jobs.kinds.job_context import JobContext
+from refaug.service.jobs.kinds.job_context import JobContext, jobs_folder, remove_old_jobs
 from refaug.service.jobs.kinds.training import rater_order
 from refaug.service.server_settings import ServeSettings
 
@@ -96,3 +97,17 @@ def test_a_resumed_training_has_the_threads_that_it_began_with(tmp_path: Path) -
     assert train_threads(context_of(tmp_path, job_threads=5)) == 5
     assert train_threads(context_of(tmp_path, job_threads=2)) == 5
     assert train_threads(context_of(tmp_path, job_threads=2), threads=4) == 4
+
+
+# ── old jobs ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_old_jobs_are_removed_beside_one_that_another_worker_removes(tmp_path: Path) -> None:
+    folder = jobs_folder(home := Settings(home=tmp_path))
+    for name, age in (("old", 2), ("new", 0)):
+        (folder / name).mkdir()
+        at = (folder / name).stat().st_mtime - age * 86_400
+        os.utime(folder / name, (at, at))
+    (folder / "gone").symlink_to("nowhere")
+    remove_old_jobs(home, days=1)
+    assert sorted(os.listdir(folder)) == ["gone", "new"]  # noqa: PTH208
