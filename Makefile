@@ -169,8 +169,7 @@ demo-cluster: $(VENV)-cluster/.installed
 	$(VENV)-cluster/bin/python examples/demo_cluster.py
 
 test-cluster: $(VENV)-cluster/.installed $(VENV)-cluster-jobs/.installed
-	$(VENV)-cluster/bin/python -m pytest -p no:schemathesis -m "cluster and not slow" tests/extras/cluster/integration
-	$(VENV)-cluster/bin/python -m pytest -p no:schemathesis -m "cluster and slow and not faults" tests/extras/cluster/integration
+	$(VENV)-cluster/bin/python -m pytest -p no:schemathesis -m "cluster and not faults" tests/extras/cluster/integration
 	$(VENV)-cluster-jobs/bin/python -m pytest -p no:schemathesis -m cluster tests/extras/cluster/integration/test_cluster_submission.py
 
 check: check-types check-texts

@@ -108,6 +108,7 @@ def share(reply: str, reference: str) -> float:
     return float(((units[0] @ units[1].T).max(axis=1) >= 0.9).mean())
 
 
+@pytest.mark.slow
 def test_a_metric_of_a_package_scores_alike_through_every_face(installed: Path, home: Path) -> None:
     expected = {system: share(reply, "tea please") for system, reply in ITEM["replies"].items()}
     assert expected == {"a": 1.0, "b": 0.0}

@@ -99,7 +99,8 @@ def whole(home_at, tmp_path, begun):
     return content(home)
 
 
-@pytest.mark.parametrize("workers", [0, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [0, 2])
 def test_ctrl_c_says_how_to_go_on_and_going_on_works(home_at, tmp_path, begun, whole, workers):
     home = home_at(tmp_path / "home")
     process = begun(home, "--workers", workers)

@@ -7,6 +7,8 @@ import importlib.util
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[3]
 _SPEC = importlib.util.spec_from_file_location("refaug_mutants", ROOT / "checks" / "mutants.py")
 assert _SPEC is not None
@@ -42,6 +44,7 @@ def test_a_mutant_changes_only_its_place() -> None:
     assert mutant.line == 6
 
 
+@pytest.mark.slow
 def test_the_same_seed_draws_the_same_valid_mutants_from_all_packages() -> None:
     drawn = mutants.draw(ROOT, 18, 7)
     assert drawn == mutants.draw(ROOT, 18, 7)

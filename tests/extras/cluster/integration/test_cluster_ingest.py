@@ -241,7 +241,7 @@ def test_a_machine_with_other_software_is_named(cluster, tmp_path, monkeypatch):
     assert not list((tmp_path / "logs" / "chat").glob("*.aside"))
 
 
-@pytest.mark.slow
+@pytest.mark.faults
 def test_the_command_goes_on_after_kill_9(machines, tmp_path):
     source = tmp_path / "log.jsonl"
     source.write_bytes(dialogue_log(1, 40_000)[0])

@@ -63,7 +63,7 @@ def test_a_job_finds_on_a_cluster_what_it_finds_without(machines, home, kind):
     assert not list(home.cache.glob("references-*"))
 
 
-@pytest.mark.slow
+@pytest.mark.faults
 def test_a_job_trains_a_rater_in_two_processes_of_a_cluster(machines, tmp_path):
     home, log = Settings(home=tmp_path / "home", quiet=True), talk(tmp_path / "chat.jsonl", 200)
     assert main(["--home", str(home.home), "--quiet", "log", "ingest", str(log), "--log", "chat"]) == 0

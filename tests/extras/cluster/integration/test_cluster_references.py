@@ -152,8 +152,8 @@ class InterruptedWhileScoring(Silent):
             raise KeyboardInterrupt
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["score", pytest.param("meta", marks=pytest.mark.faults)])
+@pytest.mark.faults
+@pytest.mark.parametrize("name", ["score", "meta"])
 def test_a_command_stopped_while_it_scores_goes_on_without_a_task(machines, home, items, capsys, monkeypatch, name):
     command = ["--home", str(home.home), "--quiet", name, str(items), "-m", "upsilon-bleu", *QUICK, *NAMES]
     assert main(command) == 0

@@ -91,7 +91,7 @@ def test_two_workers_train_the_network_of_one_and_a_killed_one_changes_nothing(c
     assert both[2]["details"]["inputs"] == alone[2]["details"]["inputs"]
 
 
-@pytest.mark.slow
+@pytest.mark.faults
 def test_a_training_that_was_stopped_on_a_cluster_goes_on_without_it(cluster, home):
     class Stopped(Exception):
         pass

@@ -707,6 +707,7 @@ def test_rows_that_rate_the_gold_have_a_separate_table_and_lines(tmp_path: Path)
     assert same(figures.of("mean_rating", kind="golds", of="fair")["value"], golds.fair_rating)
 
 
+@pytest.mark.slow
 def test_signatures_that_differ_by_set_stand_with_the_name_of_the_set(tmp_path: Path) -> None:
     sets = [RatedItems(name=name, items=rated_items(5, ["a", "b"], 1, seed=n)) for n, name in enumerate("xy")]
     found = agreement(sets, metrics("cider", "bleu"), MetaSettings(draws=5))

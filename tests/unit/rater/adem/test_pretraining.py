@@ -364,7 +364,7 @@ def test_impossible_settings_are_refused(settings: dict[str, Any]) -> None:
         WindowSettings(**settings)
 
 
-@pytest.mark.slow
+@pytest.mark.faults
 def test_a_network_of_the_published_sizes_takes_a_step() -> None:
     paper = PRESETS["paper"]
     sizes = {name: getattr(paper, name) for name in ("embedding", "utterance", "context", "latent", "decoder")}
