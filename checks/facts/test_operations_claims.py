@@ -65,8 +65,8 @@ def test_numbers_in_words_are_those_of_settings_and_limits() -> None:
     assert SETTINGS.job_tries == 3
     assert "ten minutes late" in PAGE
     assert schedules._LATE_AFTER.total_seconds() == 600
-    assert "(by default half of its `--requests`)" in PAGE
-    assert 2 * SETTINGS.key_requests == SETTINGS.requests
+    assert "in each web process (128 by default)" in PAGE
+    assert SETTINGS.key_requests == 128
     assert "writes at most twice a second" in PAGE
     assert worker.PROGRESS_INTERVAL_S == 0.5
     assert "a web process every 20 seconds" in PAGE

@@ -276,7 +276,7 @@ def _write_options(command: Any, ctx: Any, formatter: Any) -> None:
             text = _shortened(text)
         sections.setdefault(_heading(parameter), []).append((names, text))
     if hides:
-        sections.setdefault("Options", []).append((HELP_ALL, "Show all options, with all that is to be said of each."))
+        sections.setdefault("Options", []).append((HELP_ALL, "Show all options in full."))
     if sections.keys() <= {"Arguments", "Output", "Options"}:
         sections["Options"] = [*sections.pop("Output", []), *sections.pop("Options", [])]
     for heading in sorted(sections, key=_order):

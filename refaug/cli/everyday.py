@@ -29,13 +29,13 @@ def start_command(
     ] = None,
     conversations: Annotated[
         int | None,
-        typer.Option(help="Take the first so many conversations; all, if none. A later run adds the rest.", min=100),
+        typer.Option(help="Take only the first N conversations. A later run adds the rest.", min=100),
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Make a home that scores, from everyday dialogues in English: log, word vectors, encoder, index, test items.
 
-    It takes some minutes. What is there already stays; a run that was stopped goes on where it was.
+    It takes twenty minutes. What is there already stays; a run that was stopped goes on where it was.
     """
     from refaug.library.everyday import ENCODER, items_of, make_everyday_home  # noqa: PLC0415  numpy
     from refaug.library.scoring import score  # noqa: PLC0415

@@ -88,7 +88,7 @@ class MeasureAgreement(AgreementOptions, ClusterOptions, TableOptions, OwnedOper
         tuple[Text, ...],
         Length(1, 100),
         Argument("ITEMS…"),
-        Doc(f"Test sets with ratings: JSONL with one item a line, or tables; - for stdin; {OF_JOB}."),
+        Doc("Test sets with ratings: JSONL with one item a line, or tables; - for stdin.", of_job=OF_JOB),
     ]
 
     def sources_named(self) -> list[str]:

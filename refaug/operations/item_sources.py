@@ -127,7 +127,7 @@ class ItemSources(TableOptions, AlignedOptions):
     items: Annotated[
         Text | None,
         Argument("[ITEMS]"),
-        Doc(f"JSONL with one item a line, or a table of any kind, compressed or not; - for stdin; {OF_JOB}."),
+        Doc("JSONL with one item a line, or a table of any kind, compressed or not; - for stdin.", of_job=OF_JOB),
     ] = None
     allow_truncated: Annotated[bool, Doc("Use the items before the place where a compressed file breaks off.")] = False
     systems: Annotated[

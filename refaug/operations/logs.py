@@ -142,7 +142,7 @@ class IngestLog(CleaningOptions, Operation):
         dict[SourceField, str],
         Length(most=20),
         Metavar("FIELD=COLUMN"),
-        Doc("Where a field is in the source, e.g. text in body."),
+        Doc("Which column holds a field, such as text=body."),
     ] = field(default_factory=dict)
     ids: Annotated[bool, Doc("Keep the source's dialogue ids, or number dialogues by file and line.")] = True
     context: Annotated[

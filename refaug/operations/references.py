@@ -84,8 +84,8 @@ class FreezeSet(FrozenReferences, TableOptions, ClusterOptions, Operation):
         Text,
         Argument("ITEMS"),
         Doc(
-            f"JSONL with one item a line, or a table of any kind, compressed or not; - for stdin; {OF_JOB}, or the "
-            "stored name of items that were posted."
+            "JSONL with one item a line, or a table of any kind, compressed or not; - for stdin.",
+            of_job=f"{OF_JOB}, or the stored name of items that were posted",
         ),
     ]
     strict: Annotated[bool, Doc("Freeze nothing where any item cannot be used.")] = False

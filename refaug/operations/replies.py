@@ -54,7 +54,7 @@ class ReplyToItems(ReplyOptions, TableOptions, OwnedOperation):
     items: Annotated[
         Text,
         Argument("ITEMS"),
-        Doc(f"JSONL with one item a line, or a table of any kind, compressed or not; - for stdin; {OF_JOB}."),
+        Doc("JSONL with one item a line, or a table of any kind, compressed or not; - for stdin.", of_job=OF_JOB),
     ]
     timing: Annotated[
         bool, Doc("Note the milliseconds of each reply in the items, as reply_ms, and say how long they took.")

@@ -68,7 +68,10 @@ def require_systems(systems: Iterable[str]) -> list[str]:
     """Return the systems; BadInput where there are none."""
     listed = list(systems)
     if not listed:
-        raise BadInput("no item has a reply", remedy='give every item "replies": {"system": "its reply"}')
+        raise BadInput(
+            "no item has a reply",
+            remedy='give every item "replies": {"system": "its reply"}; of a table: --map reply:NAME=COLUMN',
+        )
     return listed
 
 

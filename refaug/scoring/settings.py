@@ -220,9 +220,7 @@ class AugmentSettings(SearchSettings, RatingSettings):
         Signed(is_short=True),
     ] = "rated"
 
-    show_excluded: Annotated[
-        int, Ge(0), Le(200), Doc("So many of the pairs that were left out come along, each with the reason.")
-    ] = 0
+    show_excluded: Annotated[int, Ge(0), Le(200), Doc("How many left-out pairs to return, with reasons.")] = 0
 
     def check(self) -> None:
         """Take over the settings of the preset, and refuse settings that contradict it or each other."""

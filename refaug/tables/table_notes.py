@@ -16,6 +16,13 @@ _ONE_BY_ONE: Final = 5  # unused columns that have a warning each
 _LONGEST_NAME: Final = 60
 
 
+def _hint(name: str, columns: Columns) -> str:
+    """Return what an unused column may be meant for, as the end of a message."""
+    if name == "score" and not columns.of("rating"):
+        return "; if it holds ratings: --map rating=score"
+    return suggestion(name, FIELDS)
+
+
 @dataclass
 class TableNotes:
     """Counts while the rows of a table are read, and passes on warnings."""
@@ -50,7 +57,7 @@ class TableNotes:
         self.kind, self.columns = kind, columns
         if len(columns.unused) <= _ONE_BY_ONE:
             for name in columns.unused:
-                self.warn(f"column {name[:_LONGEST_NAME]!r} is not used{suggestion(name, FIELDS)}")
+                self.warn(f"column {name[:_LONGEST_NAME]!r} is not used{_hint(name, columns)}")
         else:
             self.warn(f"{len(columns.unused):,} columns are not used: {listed_names(columns.unused)}")
 
@@ -58,9 +65,11 @@ class TableNotes:
         """Warn about rows that were left out."""
         if self.duplicates:
             line, first = self.first_duplicate
-            rows = "1 row says" if self.duplicates == 1 else f"{self.duplicates:,} rows say"
-            self.warn(
-                f"{rows} what an earlier one says, and counts once: line {line}, of the item that begins in {first}"
+            rows = (
+                "1 row repeats an earlier one, and counts"
+                if self.duplicates == 1
+                else (f"{self.duplicates:,} rows repeat earlier ones, and count")
             )
+            self.warn(f"{rows} once: line {line}, of the item that begins in {first}")
         for why, count in self.left_out.items():
             self.warn(f"{count:,} left out: {why}")

@@ -21,7 +21,10 @@ _REQUESTS = [
     command for block in _BLOCK.findall(PAGE) for command in re.findall(r"^curl .*?'$", block, re.MULTILINE | re.DOTALL)
 ]
 
-_FIRST_STEPS = re.findall(r"^curl .*'$", (ROOT / "docs" / "first-steps.md").read_text("utf-8"), re.MULTILINE)
+_FIRST_STEPS = [
+    command.replace('"index": "demo", "rater": "demo"', '"index": "chat", "rater": "base"')
+    for command in re.findall(r"^curl .*'$", (ROOT / "docs" / "first-steps.md").read_text("utf-8"), re.MULTILINE)
+]
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from refaug.cli.shared.output import JsonFlag, print_json, print_line
 from refaug.core import installation
 from refaug.core.errors import BadInput, NoSource, Usage
 
-_KINDS = "the .json of refaug agreement reproduce, rater report, studies report, score --report or score --json"
+_KINDS = "the .json of refaug agreement reproduce, train report rater, studies report, score --report or score --json"
 _LARGEST = 1 << 28  # bytes of a file
 _NO_PAGE = {  # fields by which other documents are recognised, and why there is no page of them
     "baseline": (

@@ -56,8 +56,8 @@ def _sets(settings: Settings) -> ReferenceSets:
 def freeze_command(context: typer.Context, *, order: FreezeSet, as_json: JsonFlag = False) -> None:
     """Freeze a test file with its weighted references.
 
-    With --index, references are found and weighed first, as refs does; without it they are taken as they are. Replies
-    and their ratings are left out.
+    With --index, references are found and weighed first, as sets references does; without it they are taken as they
+    are. Replies and their ratings are left out.
     """
     from refaug.scoring.score_files.freezing import freeze_file  # noqa: PLC0415  torch
 

@@ -149,9 +149,9 @@ class StateChoice(StrEnum):
 
 def list_command(
     context: typer.Context,
-    state: Annotated[StateChoice | None, typer.Option(help="Only those that are there.")] = None,
+    state: Annotated[StateChoice | None, typer.Option(help="Only jobs in this state.")] = None,
     kind: Annotated[str | None, typer.Option(help="Only those of a kind.", metavar="KIND")] = None,
-    limit: Annotated[int, typer.Option(help="So many at most.", min=1, max=1000)] = 50,
+    limit: Annotated[int, typer.Option(help="How many at most.", min=1, max=1000)] = 50,
     after: Annotated[
         str | None, typer.Option(help="The next page: those before this one, which ended the page.", metavar="ID")
     ] = None,

@@ -20,7 +20,9 @@ def create_command(
     name: Annotated[str, typer.Argument(help="Whose key it is; a name is not used again.", metavar="NAME")],
     scope: Annotated[
         list[Scope],
-        typer.Option(help="What it allows; may be repeated. None includes another, but for admin, which is all."),
+        typer.Option(
+            help="What it allows; may be repeated. No scope includes another, except admin, which includes all."
+        ),
     ],
     rate: Annotated[float | None, typer.Option(help="Requests a second, at most.", metavar="N")] = None,
     quota: Annotated[int | None, typer.Option(help="Requests a day (UTC), at most.", metavar="N")] = None,
@@ -30,7 +32,7 @@ def create_command(
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Make a key, and print its token: which is shown only once."""
+    """Make a key, and print its token, which is shown only once."""
     from refaug.service.keys import KeyStore  # noqa: PLC0415  sqlalchemy
 
     with open_database(context.obj) as database:

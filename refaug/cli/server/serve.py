@@ -15,14 +15,14 @@ from refaug.service.server_settings import ServeSettings, setting_types, variabl
 
 CheckFlag = Annotated[
     bool,
-    typer.Option("--check", help="Print what would be used, and what is wrong with it, and end; 0 if nothing is."),
+    typer.Option("--check", help="Print the settings and their faults, and end; exit code 0 without faults."),
 ]
 AnyPortFlag = Annotated[bool, typer.Option("--any-port", help="Where the port is in use, take any that is free.")]
 _EXTRA_FLAGS: Final = {"check": CheckFlag, "any_port": AnyPortFlag, "as_json": JsonFlag}
 
 
 def serve_command(context: typer.Context, **options: Any) -> None:
-    """Answer over HTTP, run jobs and keep schedules, until Ctrl-C or SIGTERM; a second one ends at once.
+    """Answer over HTTP, run jobs and keep schedules, until Ctrl-C or SIGTERM; a second signal ends it at once.
 
     Every option may be a variable as well: --port is REFAUG_PORT (docs/reference/settings.md); options go first. What
     is listened on is printed when it can be connected to; GET /readyz says when everything is open. Logs are JSON

@@ -13,9 +13,10 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Doc:
-    """What the option means, for every face."""
+    """What the option means, for every face; `of_job` is what only the order of a job may say."""
 
     text: str
+    of_job: str = ""
 
 
 @dataclass(frozen=True)

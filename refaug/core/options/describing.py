@@ -54,6 +54,7 @@ class OptionField:
     doc: str
     kind: Kind[Any]
     default: Any = None
+    of_job: str = ""  # what a command leaves out of the doc
     is_required: bool = False
     metavar: str | None = None
     argument: str | None = None  # what a command calls it that takes it by its place
@@ -112,6 +113,7 @@ def _option(field: Field[Any], hint: Any, panel: declaring.Panel | None) -> Opti
         name=field.name,
         spelling=named.name if named is not None else field.name,
         doc=doc.text if (doc := _last(declaring.Doc, metadata)) is not None else "",
+        of_job=doc.of_job if doc is not None else "",
         kind=kind_of(annotation, metadata),
         default=None if default is MISSING else default,
         is_required=default is MISSING,
@@ -225,9 +227,13 @@ def property_of(option: OptionField) -> dict[str, Any]:
     has_default = not option.is_required and _is_plain(option.default)
     return {
         **schema,
-        **({"description": option.doc} if option.doc else {}),
+        **({"description": _whole_doc(option)} if option.doc else {}),
         **({"default": _plain(option.default)} if has_default else {}),
     }
+
+
+def _whole_doc(option: OptionField) -> str:
+    return f"{option.doc.removesuffix('.')}; {option.of_job}." if option.of_job else option.doc
 
 
 def _is_plain(default: Any) -> bool:

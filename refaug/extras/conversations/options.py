@@ -16,6 +16,7 @@ from refaug.core.processes.kept import cached_property
 from refaug.core.text.messages import suggestion
 from refaug.extras.conversations.metrics.sentiment import Variants
 from refaug.logs.reading.sources import encoding_of
+from refaug.operations.item_sources import OF_JOB
 from refaug.scoring.settings import AugmentSettings, PresetName
 from refaug.tables.table_request import parse_scale
 
@@ -76,10 +77,7 @@ class ConversationSource(Options):
         str,
         Length(1, 1_000),
         Argument("CONVERSATIONS"),
-        Doc(
-            "Conversations: JSONL or a table, compressed or not; - for stdin, or selfplay:NAME; of a job `upload:ID`, "
-            "or a file in inbox/ or in a configured folder."
-        ),
+        Doc("Conversations: JSONL or a table, compressed or not; - for stdin, or selfplay:NAME.", of_job=OF_JOB),
     ]
     bot: Annotated[_BotName | None, Metavar("NAME"), Doc("The bot of conversations that name none.")] = None
     without: Annotated[

@@ -138,7 +138,7 @@ def _require_kind(order: IndexOrder, dimensions: int) -> None:
     if AnnKind.of(order.limits.factory, dimensions).kind == "hnsw" and order.shards > 1:
         raise Usage(
             f"{order.limits.factory} is a graph, which cannot be cut into {order.shards} shards that answer as one",
-            remedy="use another --index, or one shard",
+            remedy="use another --factory, or one shard",
         )
 
 
@@ -228,7 +228,7 @@ def finish_build(
         raise CheckFailed(
             f"index {built.name}@{version} was built but not published: it finds {100 * check.recall:.1f} % of what "
             f"exact search finds, {100 * check.target:.1f} % were required, and searching all of it does not help",
-            remedy="build with another --index or --recall, or "
+            remedy="build with another --factory or --recall, or "
             f"refaug artefacts publish index {built.name}@{version} --even-refused",
         )
     if not publish:

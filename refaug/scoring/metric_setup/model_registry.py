@@ -200,7 +200,7 @@ class ModelRegistry:
             if self.find_file is None:
                 raise NotFound(
                     f"the {kind} {spec} were a file, and this home has none of that content",
-                    remedy=f"vectors=./FILE, or refaug {kind} import NAME FILE",
+                    remedy=f"vectors=./FILE, or refaug index {kind} import NAME FILE",
                 )
             return _of_content(open_path(str(self.find_file(spec))), kind, spec)
         return self._get_vectors(kind, self.resolve(kind, spec))

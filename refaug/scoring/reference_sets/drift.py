@@ -114,7 +114,12 @@ def shadow_score(
     items = list(frozen_set.items())
     with_old = _with_replies(_augment_again(items, old, rater, settings, progress), replies)
     with_new = _with_replies(_augment_again(items, new, rater, settings, progress), replies)
-    if replies is not None and not any(item.replies for item in with_old):
+    if not any(item.replies for item in with_old):
+        if replies is None:
+            raise BadInput(
+                f"no item of the set {frozen_set.id} has a gold to score",
+                remedy='a set of items with golds, or "replies" in the order',
+            )
         raise BadInput(f"no reply is to an item of the set {frozen_set.id}", remedy="give replies the ids of its items")
     evaluation_old = evaluate(with_old, metrics, _WITHOUT_INTERVALS, progress=progress)
     evaluation_new = evaluate(with_new, metrics, _WITHOUT_INTERVALS, progress=progress)

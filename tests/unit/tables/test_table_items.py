@@ -343,6 +343,14 @@ def test_equal_rows_count_once_and_are_counted(tmp_path: Path) -> None:
     found = [one for one in read_items(path, table=TableRequest.parse(LONG_MAP), notes=notes) if isinstance(one, Item)]
     assert [plain(one) for one in found] == LONG_ITEMS
     assert (notes.duplicates, notes.first_duplicate) == (1, (6, 2))
+    assert notes.warnings[-1] == "1 row repeats an earlier one, and counts once: line 6, of the item that begins in 2"
+
+
+def test_a_column_of_scores_may_hold_the_ratings(tmp_path: Path) -> None:
+    path = written(tmp_path / "t.csv", "utterance,system,reply,score\nu,a,x,4\n")
+    notes = TableNotes()
+    assert len([one for one in read_items(path, notes=notes) if isinstance(one, Item)]) == 1
+    assert notes.warnings == ["column 'score' is not used; if it holds ratings: --map rating=score"]
 
 
 def test_a_column_that_numbers_rows_is_not_taken_for_ids(tmp_path: Path) -> None:

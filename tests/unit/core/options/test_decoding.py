@@ -16,7 +16,7 @@ from refusals import refusing
 from refaug.core.errors import Usage
 from refaug.core.options.declaring import Distinct, Doc, FileNames, Ge, Gt, Le, Length, Lt, Named, Pattern, Schema, Size
 from refaug.core.options.decoding import BadOptions, Options, as_values, decode, from_texts
-from refaug.core.options.describing import schema_of
+from refaug.core.options.describing import options_by_spelling, schema_of
 
 
 class Weights(StrEnum):
@@ -42,7 +42,7 @@ NAME = Pattern(re.compile("[a-z]+"), "a name of small letters")
 class Find(Options):
     """Find references."""
 
-    index: Annotated[str, NAME, Doc("Index to search.")]
+    index: Annotated[str, NAME, Doc("Index to search.", of_job="of a job `upload:ID`")]
     weights: Weights = Weights.RATED
     rater: str | None = None
     settings: Annotated[Retrieval, Doc("How.")] = field(default_factory=Retrieval)
@@ -195,6 +195,8 @@ def test_the_schema_has_texts_limits_and_defaults() -> None:
         "type": "array", "items": {"type": "string", "minLength": 1, "maxLength": 5}, "maxItems": 2, "default": [],
     }  # fmt: skip
     of_find = schema_of(Find)
+    assert of_find["properties"]["index"]["description"] == "Index to search; of a job `upload:ID`."
+    assert options_by_spelling(Find)["index"].doc == "Index to search."
     assert of_find["required"] == ["index"]
     assert of_find["properties"]["settings"] == {"anyOf": [schema], "description": "How."}
     assert of_find["properties"]["weights"] == {"type": "string", "enum": ["one", "rated"], "default": "rated"}

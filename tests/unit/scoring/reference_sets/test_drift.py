@@ -163,6 +163,16 @@ def test_golds_are_scored_against_the_references_without_golds(night):
     assert (found.old, found.new) == (night.old.spec, night.new.spec)
 
 
+def test_a_set_without_golds_asks_for_golds_or_replies(night, tmp_path):
+    settings = AugmentSettings(k=K, weights="one", parrot="off")
+    found = references_provenance(night.old, None, settings)
+    items = augment([Item(id="i", turns=(TEXTS[0],))], night.old, None, settings)
+    about = SetDescription(purpose=Purpose.TEST, provenance=found.settings, details=found.details)
+    frozen = ReferenceSets(tmp_path).freeze(items, about).set
+    with pytest.raises(BadInput, match=f"no item of the set {frozen.id} has a gold to score"):
+        run(replace(night, stored=frozen))
+
+
 def test_replies_of_each_system_are_scored_against_golds_separately(night):
     rng = random.Random(9)
     replies = {

@@ -19,7 +19,7 @@ class Retrieval(TypedDict, total=False):
     parrot: Union[Literal["rated", "off"], float]
     # What references that are found weigh; one needs no rater for them.
     weights: Literal["rated", "one"]
-    # So many of the pairs that were left out come along, each with the reason.
+    # How many left-out pairs to return, with reasons.
     show_excluded: int
     # References to find for each item.
     k: int
