@@ -77,6 +77,7 @@ _MAX_AGE_S: Final = 60.0  # long enough for a database to restart; older keys ar
 _DAY_S: Final = 86_400
 _MAX_RATE: Final = 1_000_000
 _MAX_QUOTA: Final = 1_000_000_000
+_LAST: Final = datetime.max.replace(tzinfo=UTC, microsecond=0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -382,6 +383,8 @@ def _require_sensible(key: Key, now: datetime) -> None:
         raise BadInput(f"{key.quota_per_day:,} requests a day", remedy=f"at least 1, at most {_MAX_QUOTA:,}")
     if key.expires is not None and key.expires <= now:
         raise BadInput(f"a key that has expired on {key.expires:%Y-%m-%d}", remedy="a time that is still to come")
+    if key.expires is not None and key.expires > _LAST:
+        raise BadInput(f"a key that expires at {key.expires}", remedy=f"a time up to {_LAST}, or none")
 
 
 # ── In memory ─────────────────────────────────────────────────────────────────────────────────────────────────────────

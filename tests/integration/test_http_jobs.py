@@ -203,6 +203,7 @@ def test_jobs_are_listed_by_what_they_write(client: TestClient) -> None:
     assert ids("index/chat", kind="nightly") == ids("log/chat") == [night]
     assert ids("vectors/chat") == [other]
     assert ids("index/cha") == ids("' OR 1=1 --") == []
+    assert client.get("/v1/jobs", params={"resource": "\0"}).status_code == 422  # PostgreSQL takes no such text
     assert ids("index/chat", limit=1) == [night]
     assert ids("index/chat", after=night) == [update]
 

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
@@ -109,6 +109,7 @@ def test_keys_that_make_no_sense_are_not_made(keys: KeyStore) -> None:
     refused(BadInput, math.inf, rate_per_s=math.inf)
     refused(BadInput, 0, quota_per_day=0)
     refused(BadInput, "2024-05-01", expires=NOW)
+    refused(BadInput, "9999-12-31", expires=datetime(9999, 12, 31, 23, 59, tzinfo=timezone(timedelta(hours=-1))))
     assert keys.list() == []
 
 

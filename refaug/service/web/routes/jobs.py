@@ -77,7 +77,8 @@ async def list_jobs(
     state: Annotated[JobState | None, Query(description="only those in this state")] = None,
     kind: Annotated[str | None, Query(description="only those of this kind", pattern=r"^[a-z-]{1,40}$")] = None,
     resource: Annotated[
-        str | None, Query(description="only those that write this, such as `index/chat`", max_length=200)
+        str | None,
+        Query(description="only those that write this, such as `index/chat`", max_length=200, pattern=r"^[^\x00]*$"),
     ] = None,
     after: AfterRow = None,
     limit: Limit = 50,
