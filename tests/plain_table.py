@@ -49,7 +49,8 @@ def first_half_of_md5(text):
 def fingerprint(log, row):
     time = "" if row["time"] is None else str(micros(row["time"]))
     fields = (log, row["dialogue"], row["position"], row["response"], row["utterance"], time)
-    return first_half_of_md5("\x1f".join(fields))
+    speaker = () if row["response_speaker"] is None else (row["response_speaker"],)
+    return first_half_of_md5("\x1f".join((*fields, *speaker)))
 
 
 def is_erased(log, row, pairs, dialogues, speakers):

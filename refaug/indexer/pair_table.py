@@ -144,10 +144,10 @@ class LogRows:
     def fingerprint(self) -> str:
         """Return the SQL of a hash of everything an index takes from a row.
 
-        It must never change, since indexes store sums of it.
+        It must never change, since indexes store sums of it. A row without a speaker has no field for one.
         """
         fields = (self.log_name(), "dialogue", "position", "response", "utterance", "time")
-        return f"md5_number_upper(concat({', chr(31), '.join(fields)}))"
+        return f"md5_number_upper(concat({', chr(31), '.join(fields)}, chr(31) || response_speaker))"
 
 
 def fill_erased_keys(engine: QueryEngine, erased: ErasedKeySets) -> None:

@@ -304,6 +304,8 @@ def test_fingerprint_covers_everything_an_index_takes_from_a_pair(tmp_path, engi
         {**row, "response": "Ho"},
         {**row, "time": row["time"] + timedelta(microseconds=1)},
         {**row, "time": None},
+        {**row, "response_speaker": "eve"},
+        {**row, "response_speaker": None},
     ]
     prints = []
     for number, one in enumerate([row, *others]):
@@ -312,9 +314,11 @@ def test_fingerprint_covers_everything_an_index_takes_from_a_pair(tmp_path, engi
     fingerprints(engine, [make_log(tmp_path, "two", [row])])
     prints += engine.rows("SELECT utterance_key, fingerprint FROM fingerprint")
     assert {found for found, _ in prints} == {key("hi")}
-    assert len({found for _, found in prints}) == 8
-    # what an index wrote down must still be what is found: this number may never change
-    assert prints[0][1] == first_half_of_md5("one\x1fd\x1f1\x1fho\x1fhi\x1f1577836800000000") == 3513077852046320976
+    assert len({found for _, found in prints}) == 10
+    # what an index wrote down must still be what is found: these numbers may never change
+    fields = "one\x1fd\x1f1\x1fho\x1fhi\x1f1577836800000000"
+    assert prints[0][1] == first_half_of_md5(f"{fields}\x1fbob") == 3534338009323652078
+    assert prints[8][1] == first_half_of_md5(fields) == 3513077852046320976
 
 
 def test_keys_of_dialogues_and_erasures_equal_those_of_the_log_engine(engine):

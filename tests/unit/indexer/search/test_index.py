@@ -149,6 +149,15 @@ def test_an_index_of_before_there_were_speakers_opens_and_has_none_and_updates_a
     assert speakers_in(places) == {"yes": "ann", "no": None, "so": "Zoë"}
 
 
+def test_an_update_renames_speakers_as_the_log_does(tmp_path):
+    places = home_of(tmp_path / "home", SPOKEN, WORDS)
+    build(places)
+    shutil.rmtree(places.logs / "chat")
+    add_to_log(places, "chat", [replace(pair, speaker=pair.speaker and "anyone") for pair in SPOKEN])
+    assert update_index(places, "chat", Silent()).changed == 1
+    assert speakers_in(places) == {"yes": "anyone", "no": None, "so": "anyone"}
+
+
 def test_an_erased_speaker_is_in_no_answer_and_after_compacting_in_no_file(tmp_path):
     places = home_of(tmp_path / "home", SPOKEN, WORDS)
     build(places)
