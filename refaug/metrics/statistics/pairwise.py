@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import sqrt
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import scipy
@@ -207,10 +207,12 @@ def bradley_terry(
     draws: int = 1000,
     seed: int = 0,
     level: float = 0.95,
+    check: Callable[[], None] = lambda: None,
 ) -> BradleyTerry:
     """Fit the strengths to votes; intervals are over draws of participants with all their votes.
 
-    `ties` is half (a win of ½ for each) or davidson. The covariate is used only when asked for.
+    `ties` is half (a win of ½ for each) or davidson. The covariate is used only when asked for. `check` is called
+    before some draws, and ends the work by raising.
     """
     check_resampling(draws=draws, seed=seed, level=level)
     if ties not in {"half", "davidson"}:
@@ -218,7 +220,7 @@ def bradley_terry(
     counted = _CountedVotes.of(votes, with_covariate=with_covariate)
     model = _Model(counted, is_davidson=ties == "davidson" and bool(counted.totals[:, 1].any()))
     fitted, is_ridged = model.fit(counted.totals[None])
-    drawn, ridged = model.fit_draws(draws, seed)
+    drawn, ridged = model.fit_draws(draws, seed, check)
     return _result(model, fitted[0], bool(is_ridged[0]), drawn, int(ridged.sum()), level)
 
 
@@ -231,14 +233,14 @@ class _CountedVotes:
     second: Ints
     covariate: Floats | None
     totals: Floats  # (rows, 3)
-    by_participant: Floats  # (participants, rows, 3)
+    by_participant: Any  # sparse (participants, rows · 3): with a covariate nearly every vote is a row of its own
     votes: int
 
     def judges(self) -> Ints:
         """Return how many participants judged each bot."""
-        voted = self.by_participant.sum(axis=2) > 0
-        rows = [(self.first == bot) | (self.second == bot) for bot in range(len(self.names))]
-        return np.array([voted[:, of_bot].any(axis=1).sum() for of_bot in rows])
+        person, cell = self.by_participant.nonzero()
+        first, second = self.first[cell // 3], self.second[cell // 3]
+        return np.array([len(np.unique(person[(first == bot) | (second == bot)])) for bot in range(len(self.names))])
 
     @classmethod
     def of(cls, votes: Sequence[PairVote], *, with_covariate: bool) -> _CountedVotes:
@@ -251,15 +253,15 @@ class _CountedVotes:
         turned = [_turned(vote, place, with_covariate=with_covariate) for vote in votes]
         keys = sorted({row[:3] for row in turned})
         row_of = {key: number for number, key in enumerate(keys)}
-        counts = np.zeros((len(people), len(keys), 3))
-        for vote, row in zip(votes, turned, strict=True):
-            counts[person[vote.participant], row_of[row[:3]], 1 - row[3]] += 1
+        persons = [person[vote.participant] for vote in votes]
+        cells = [3 * row_of[row[:3]] + 1 - row[3] for row in turned]
+        counts = scipy.sparse.csr_array((np.ones(len(votes)), (persons, cells)), shape=(len(people), 3 * len(keys)))
         return cls(
             names=names,
             first=np.array([key[0] for key in keys]),
             second=np.array([key[1] for key in keys]),
             covariate=np.array([key[2] for key in keys]) if with_covariate else None,
-            totals=counts.sum(axis=0),
+            totals=counts.sum(axis=0).reshape(-1, 3),
             by_participant=counts,
             votes=len(votes),
         )
@@ -312,15 +314,16 @@ class _Model:
         free = parameters[..., : len(self.counted.names) - 1]
         return np.concatenate([free, -free.sum(axis=-1, keepdims=True)], axis=-1)
 
-    def fit_draws(self, draws: int, seed: int) -> tuple[Floats, NDArray[np.bool_]]:
+    def fit_draws(self, draws: int, seed: int, check: Callable[[], None]) -> tuple[Floats, NDArray[np.bool_]]:
         """Fit every draw of participants (draws, parameters); of too few participants there is none."""
-        table = self.counted.by_participant.reshape(len(self.counted.by_participant), -1)
-        if len(table) < FEWEST_UNITS:
+        table = self.counted.by_participant
+        if table.shape[0] < FEWEST_UNITS:
             return np.empty((0, self.width + self.is_davidson)), np.empty(0, dtype=bool)
         fitted, ridged = list[Floats](), list[NDArray[np.bool_]]()
         size = max(1, _BLOCK_CELLS // max(1, table.shape[1] * (1 + self.width**2 // 3)))
-        for block in count_blocks(len(table), draws, seed):
+        for block in count_blocks(table.shape[0], draws, seed):
             for start in range(0, len(block), size):
+                check()
                 counts = (block[start : start + size] @ table).reshape(-1, *self.counted.totals.shape)
                 parameters, is_ridged = self.fit(counts)
                 fitted.append(parameters)
@@ -423,7 +426,7 @@ def _result(
     return BradleyTerry(
         bots=tuple(sorted(bots, key=lambda bot: (bot.rank, bot.bot))),
         votes=counted.votes,
-        participants=len(counted.by_participant),
+        participants=counted.by_participant.shape[0],
         is_connected=len(groups) == 1,
         groups=tuple(tuple(counted.names[number] for number in group) for group in groups),
         ridge=RIDGE if is_ridged else 0.0,

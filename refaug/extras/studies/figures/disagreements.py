@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations, product
 from statistics import fmean
 from typing import Any, Final
@@ -433,7 +434,13 @@ class PairFigures:
 
 
 def pair_figures(
-    rows: Sequence[ChoiceRow], *, draws: int, seed: int, level: float, ties: str = "half"
+    rows: Sequence[ChoiceRow],
+    *,
+    draws: int,
+    seed: int,
+    level: float,
+    ties: str = "half",
+    check: Callable[[], None] = go_on,
 ) -> PairFigures | None:
     """Return the figures of the rows of one question; None without any."""
     if not rows:
@@ -452,16 +459,13 @@ def pair_figures(
     decided = [row.outcome for row in rows if row.outcome]
     deciders = len({row.participant for row in rows if row.outcome})
     has_lengths = all(length is not None for length in lengths) and any(lengths)
+    fitted = partial(bradley_terry, votes, draws=draws, seed=seed, level=level, check=check)
     return PairFigures(
         pairs=_pairs(rows, level),
         is_left=wilson(decided.count(1), len(decided), level).among(deciders),
-        strengths=bradley_terry(votes, draws=draws, seed=seed, level=level),
-        davidson=bradley_terry(votes, ties="davidson", draws=draws, seed=seed, level=level)
-        if len(decided) < len(rows)
-        else None,
-        with_length=bradley_terry(votes, ties=ties, with_covariate=True, draws=draws, seed=seed, level=level)
-        if has_lengths
-        else None,
+        strengths=fitted(),
+        davidson=fitted(ties="davidson") if len(decided) < len(rows) else None,
+        with_length=fitted(ties=ties, with_covariate=True) if has_lengths else None,
     )
 
 

@@ -203,6 +203,7 @@ class StudyAnalysis:
 _ANALYSES: Final = 4  # with and without exclusions, without replies that name a bot, and decided
 _OF_ANSWER: Final = 200.0  # units of an answer in an analysis
 _OF_DRAW: Final = 0.25  # … and of each draw that it takes part in
+_OF_CHOICE: Final = 0.9, 0.0035  # units of a choice in each draw of strengths, and for each two bots
 
 
 def report_cost(tasks: Iterable[StudyTask], protocol: Mapping[str, Any], draws: int) -> float:
@@ -214,9 +215,13 @@ def report_cost(tasks: Iterable[StudyTask], protocol: Mapping[str, Any], draws: 
     fits = _ANALYSES * rated
     of_ordinal = min(fits * ordinal_cost(counted, openings), most_ordinal_cost(fits))
     of_answers = (len(questions) + 1) * len(counted) * (_OF_ANSWER + _OF_DRAW * draws)
+    choices = sum(question.type is AnswerType.PAIR for question in questions) * len(counted)
+    bots = len({bot.bot for task in counted for bot in task.bots})
+    of_choices = choices * draws * (_OF_CHOICE[0] + _OF_CHOICE[1] * bots**2)
     of_labels = labels_cost(counted, protocol, draws)
     of_models = rated * model_cost(counted, openings)
-    return _ANALYSES * (of_answers + of_models + of_labels + agreement_cost(counted, protocol)) + of_ordinal
+    of_analysis = of_answers + of_choices + of_models + of_labels + agreement_cost(counted, protocol)
+    return _ANALYSES * of_analysis + of_ordinal
 
 
 def _rated(questions: Sequence[AskedQuestion]) -> int:
@@ -232,7 +237,8 @@ def study_report(
 ) -> dict[str, Any]:
     """Return every figure of the tasks of one study; their order changes nothing.
 
-    `check` is called before each question, step of a model and pair of participants, and ends the work by raising.
+    `check` is called before each question, step of a model, pair of participants and some draws of strengths, and ends
+    the work by raising.
     """
     settings = settings or StudyAnalysis.of_protocol(protocol)
     listed = sorted(tasks, key=task_order)
@@ -390,7 +396,7 @@ def _analysis(
         "ratings": _by_question(
             ratings, lambda rows: _ratings_json(rows, scales, factors, openings, settings, most, check), check
         ),
-        "choices": _by_question(choices, lambda rows: _choices_json(rows, settings), check),
+        "choices": _by_question(choices, lambda rows: _choices_json(rows, settings, check), check),
         "agreement": [
             *(
                 asdict(rating_agreement(question, rows, check))
@@ -482,8 +488,10 @@ def _why(bound: float | None, people: int) -> str | None:
     return "few" if people < FEWEST_UNITS else "same"
 
 
-def _choices_json(rows: Sequence[ChoiceRow], settings: StudyAnalysis) -> dict[str, object]:
-    figures = pair_figures(rows, draws=settings.draws, seed=settings.seed, level=settings.level, ties=settings.ties)
+def _choices_json(rows: Sequence[ChoiceRow], settings: StudyAnalysis, check: Callable[[], None]) -> dict[str, object]:
+    figures = pair_figures(
+        rows, draws=settings.draws, seed=settings.seed, level=settings.level, ties=settings.ties, check=check
+    )
     assert figures is not None  # a question without rows is not listed
     return {
         "pairs": [

@@ -8,7 +8,7 @@ from refusals import refusing
 from study_tasks import protocol, study_task
 
 from refaug.core.errors import BadInput
-from refaug.extras.studies.report.numbers import MEAN_OF_ALL, StudyAnalysis, study_report
+from refaug.extras.studies.report.numbers import MEAN_OF_ALL, StudyAnalysis, report_cost, study_report
 
 FORM = protocol("quality", "fluency", exclude={"failed_attention": 1}, analysis={"draws": 100, "seed": 3})
 
@@ -148,3 +148,15 @@ def test_an_empty_study_and_two_studies_at_once_are_refused():
         study_report([], FORM)
     with refusing(BadInput):
         study_report([study_task(), study_task(study="t")], FORM)
+
+
+def test_choices_cost_their_part_in_each_draw_of_strengths_and_end_with_the_client():
+    asked = protocol({"id": "better", "text": "?", "type": "pair"}, kind="chat-pair")
+    tasks = [study_task(f"P-{n}", ("a", "b"), {"better": "left"}, turns=["hi", "ho"]) for n in range(8)]
+    of_draws = report_cost(tasks, asked, 1_000) - report_cost(tasks, asked, 0)
+    other = protocol({"id": "better", "text": "?", "type": "text"}, kind="chat-pair")
+    of_answers = report_cost(tasks, other, 1_000) - report_cost(tasks, other, 0)
+    assert of_draws - of_answers == pytest.approx(4 * 8 * 1_000 * (0.9 + 0.0035 * 4))
+    looks = []
+    study_report(tasks, asked, StudyAnalysis(draws=5), lambda: looks.append(1))
+    assert len(looks) == 1 + 1 + 28  # before the question, its draws, and each pair of participants

@@ -1,6 +1,7 @@
 """Bradley–Terry against statsmodels and direct maximisation; order, ties, broken chains."""
 
 import random
+import tracemalloc
 from dataclasses import asdict, replace
 
 import numpy as np
@@ -182,3 +183,28 @@ def test_votes_that_cannot_be_used_are_refused():
         bradley_terry([PairVote(first="a", second="b", outcome=2, participant="p")])
     with refusing(Usage, "third"):
         bradley_terry([PairVote(first="a", second="b", outcome=1, participant="p")], ties="third")
+
+
+def test_votes_that_each_have_a_covariate_take_no_table_of_people_and_votes():
+    votes = drawn_votes(3, 2_000, slope=0.5, people=2_000)
+    tracemalloc.start()
+    try:
+        fitted = bradley_terry(votes, with_covariate=True, draws=10)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert (fitted.participants, fitted.draws) == (2_000, 10)
+    assert peak < 2_000 * 2_000 * 8  # bytes: a third of the table
+
+
+def test_a_fit_ends_between_two_blocks_of_draws():
+    looks = []
+
+    def check():
+        looks.append(len(looks))
+        if len(looks) == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):  # in blocks of some million cells
+        bradley_terry(drawn_votes(1, slope=0.5), with_covariate=True, draws=2_000, check=check)
+    assert looks == [0, 1]
