@@ -194,20 +194,20 @@ def test_a_report_is_computed_without_who_was_erased(client: TestClient) -> None
 
 
 @pytest.mark.parametrize(
-    ("order", "n"),
+    ("order", "n", "participants"),
     [
-        ({"difference": 1.0}, 27),
-        ({"difference": 0.75}, 48),
-        ({"difference": 0.5}, 107),
-        ({"difference": 0.3}, 295),
-        ({"win_rate": 0.65}, 85),
-        ({"win_rate": 0.6}, 194),
-        ({"win_rate": 0.55}, 783),
+        ({"difference": 1.0}, 27, 54),
+        ({"difference": 0.75}, 48, 96),
+        ({"difference": 0.5}, 107, 214),
+        ({"difference": 0.3}, 295, 590),
+        ({"win_rate": 0.65}, 85, 85),
+        ({"win_rate": 0.6}, 194, 194),
+        ({"win_rate": 0.55}, 783, 783),
     ],
 )
-def test_power_says_how_many_are_needed(client: TestClient, order: dict[str, float], n: int) -> None:
+def test_power_says_how_many_are_needed(client: TestClient, order: dict[str, float], n: int, participants: int) -> None:
     answer = client.post("/v1/studies/power", json=order).json()
-    assert (answer["n"], answer["participants"], answer["design_effect"]) == (n, n, 1)
+    assert (answer["n"], answer["participants"], answer["design_effect"]) == (n, participants, 1)
 
 
 def test_several_ratings_of_one_person_count_for_less(client: TestClient) -> None:
@@ -215,7 +215,7 @@ def test_several_ratings_of_one_person_count_for_less(client: TestClient) -> Non
     answer = client.post("/v1/studies/power", json=order).json()
     assert answer["design_effect"] == 2.5
     assert answer["n"] == pytest.approx(2.5 * 106.1, abs=2)
-    assert answer["participants"] == -(-answer["n"] // 4)
+    assert answer["participants"] == 2 * -(-answer["n"] // 4)
 
 
 @pytest.mark.parametrize("order", [{}, {"difference": 1, "win_rate": 0.6}, {"win_rate": 0.5}, {"difference": 0}])

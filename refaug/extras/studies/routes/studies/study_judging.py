@@ -131,7 +131,7 @@ class PowerIn(StrictModel):
     sd: float = Field(default=1.3, description="standard deviation of a rating", gt=0, le=1e6)
     power: float = Field(default=0.8, description="chance to see it", gt=0, lt=1)
     alpha: float = Field(default=0.05, description="level of the two-sided test", gt=0, lt=1)
-    ratings_per_participant: int = Field(default=1, description="of each bot, or votes", ge=1, le=200)
+    ratings_per_participant: int = Field(default=1, description="of one bot, or votes", ge=1, le=200)
     rho: float = Field(default=0.3, description="correlation of the ratings of one participant", ge=0, le=1)
 
 
@@ -139,7 +139,7 @@ class PowerOut(ResponseModel):
     """How much a study needs."""
 
     n: int = Field(description="ratings of each bot, or votes on the pair")
-    participants: int = Field(description="who are needed for them at least")
+    participants: int = Field(description="who are needed at least; each rates one of two bots, or votes on the pair")
     design_effect: float = Field(description="by how much several ratings of one person enlarge the number")
 
 
@@ -173,7 +173,8 @@ async def plan_study(body: Annotated[PowerIn, Depends(body_of(PowerIn))]) -> Res
         )
     else:
         needed = votes_needed(body.win_rate or 0.0, power=body.power, alpha=body.alpha, deff=effect)
-    participants = ceil(needed / body.ratings_per_participant)
+    groups = 1 if body.difference is None else 2  # a participant rates one of the two bots, and votes on both
+    participants = groups * ceil(needed / body.ratings_per_participant)
     return json_response({"n": needed, "participants": participants, "design_effect": effect})
 
 

@@ -28,7 +28,7 @@ export function setUpPower() {
     const order = { ...(isMeans ? { difference: value("difference"), sd: value("sd") } : { win_rate: value("rate") }), power: value("power"), alpha: value("alpha"), ratings_per_participant: value("each"), rho: value("rho") };
     try {
       const answer = await post("/v1/studies/power", order);
-      fill(byId("power-result"), element("p", {}, element("b", {}, count(answer.n)), isMeans ? " ratings of each bot" : " votes on the pair", `, from at least ${countOf(answer.participants, "participant")}.`),
+      fill(byId("power-result"), element("p", {}, element("b", {}, count(answer.n)), isMeans ? " ratings of each bot" : " votes on the pair", `, from at least ${countOf(answer.participants, "participant")}${isMeans ? ", each of whom rates one of the two" : ""}.`),
         element("p", { class: "faint" }, `Several ratings of one person count for less: the design effect is ${figure(answer.design_effect)}.`));
     } catch (error) {
       showProblem(byId("power-result"), error);
