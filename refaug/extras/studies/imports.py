@@ -25,6 +25,7 @@ from refaug.core.errors import BadInput
 from refaug.extras.conversations.metrics.exchanges import Side
 from refaug.extras.conversations.reading import BadConversation, Conversation, usable_conversation
 from refaug.extras.studies.exports import COLUMNS
+from refaug.extras.studies.questions import ATTENTION
 from refaug.extras.studies.records import (
     StudyKind,
     StudyTask,
@@ -234,8 +235,18 @@ def _answers(row: Mapping[str, str]) -> dict[str, object]:
             continue
         is_rating = column.startswith(_RATING)
         question = column.removeprefix(_RATING).lower() if is_rating else column.removeprefix(_ANSWER)
-        answers[question] = cell if question == "comments" else _number_or_text(cell)
+        if question == ATTENTION:
+            answers[question] = _was_passed(row, column)
+        else:
+            answers[question] = cell if question == "comments" else _number_or_text(cell)
     return answers
+
+
+def _was_passed(row: Mapping[str, str], column: str) -> bool:
+    cell = row[column].lower()  # spreadsheets write TRUE
+    if cell not in ("true", "false"):
+        raise BadInput(f"{row['']}: {column}: {row[column]!r}", remedy="true or false")
+    return cell == "true"
 
 
 def _number_or_text(cell: str) -> float | str:
@@ -247,7 +258,7 @@ def _number_or_text(cell: str) -> float | str:
 
 
 def _protocol(study: str, chats: Any, answers: Any) -> dict[str, object]:
-    questions = dict.fromkeys(question for given in answers for question in given)
+    questions = dict.fromkeys(question for given in answers for question in given if question != ATTENTION)
     numbers = {
         question: [given[question] for given in answers if not isinstance(given.get(question, ""), str)]
         for question in questions

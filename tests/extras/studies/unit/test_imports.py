@@ -122,6 +122,26 @@ def test_csv_with_the_published_columns_comes_back_and_is_written_again_the_same
     }  # fmt: skip
 
 
+def test_checks_of_attention_come_back_as_passed_or_failed(tmp_path):
+    path, turns = tmp_path / "chats.csv", ("Hi", "Ho")
+    tasks = [
+        study_task("P-1", ("a",), {"quality": 3, "attention": False}, turns=turns, position=1),
+        study_task("P-2", ("a",), {"quality": 3, "attention": True}, turns=turns, position=1),
+    ]
+    path.write_bytes(b"".join(chat_records(tasks)))
+    imported = imported_chat_rows(path, study="other")
+    assert [task.answers["attention"] for task in imported.tasks] == [False, True]
+    assert b"".join(chat_records(imported.tasks)) == path.read_bytes()
+    questions = protocol_questions(imported.protocol, imported.tasks)
+    assert [question.id for question in questions] == ["quality"]
+    assert list(exclusions(imported.tasks, {"failed_attention": 1}, questions).reasons) == ["P-1"]
+    path.write_bytes(path.read_bytes().replace(b"false", b"FALSE"))
+    assert imported_chat_rows(path, study="other").tasks == imported.tasks
+    path.write_bytes(path.read_bytes().replace(b"FALSE", b"no"))
+    with refusing(BadInput, "line 2: Answer attention: 'no'"):
+        imported_chat_rows(path, study="other")
+
+
 @pytest.mark.parametrize(
     ("cells", "message"),
     [
