@@ -19,7 +19,7 @@ class Scope(StrEnum):
 
 
 ALLOWED: Final[Mapping[Scope, str]] = {
-    Scope.READ: "look at everything but texts of dialogues",
+    Scope.READ: "look at everything, texts of sets among it, but no dialogues of logs",
     Scope.SCORE: "find references, score, evaluate files",
     Scope.WRITE: "post dialogues, freeze sets",
     Scope.STUDY: "studies with people: protocols, invitations, participants and reports",

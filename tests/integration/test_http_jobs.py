@@ -20,9 +20,12 @@ from starlette.testclient import TestClient
 from refaug.core.artefacts.versions import Change
 from refaug.core.home import Settings
 from refaug.core.progress import Progress
+from refaug.service.database.database import Database
 from refaug.service.jobs.audited_jobs import JobActs
 from refaug.service.jobs.store import JobState, JobStore, NewEvent
 from refaug.service.jobs.worker import run_worker
+from refaug.service.keys import KeyStore
+from refaug.service.scopes import Scope
 from refaug.service.server_settings import ServeSettings
 from refaug.service.web.connection import event_stream
 from refaug.service.web.routes import jobs as routes
@@ -409,9 +412,17 @@ def test_events_come_while_the_job_runs_and_the_stream_ends_with_it(home: Settin
     assert client.app.state.streams == 0
 
 
-def listening(client: TestClient, job: str) -> threading.Thread:
-    """Somebody who follows a job from now on."""
-    thread = threading.Thread(target=client.get, args=(f"/v1/jobs/{job}/events",))
+def listening(
+    client: TestClient, job: str, headers: Mapping[str, str] | None = None, *, texts: list[str] | None = None
+) -> threading.Thread:
+    """Somebody who follows a job from now on; what was sent to them is added to `texts`."""
+
+    def follow() -> None:
+        text = client.get(f"/v1/jobs/{job}/events", headers=headers).text
+        if texts is not None:
+            texts.append(text)
+
+    thread = threading.Thread(target=follow)
     thread.start()
     until = time.monotonic() + 30
     while not getattr(client.app.state, "streams", 0):
@@ -430,6 +441,22 @@ def test_so_many_streams_are_open_and_no_more(home: Settings) -> None:
         client.delete(f"/v1/jobs/{job}")
         first.join(30)
         assert not first.is_alive()
+        assert [one.data["state"] for one in followed(client, job)] == ["queued", "cancelled"]
+
+
+def test_a_stream_tells_nothing_more_when_its_key_was_revoked(home: Settings) -> None:
+    database = Database.open(home)
+    (token, key), (admin, _) = (KeyStore(database).create(scope, [scope]) for scope in (Scope.READ, Scope.ADMIN))
+    database.close()
+    with client_of(home, ready=False, keys=True) as client:
+        client.headers["Authorization"] = f"Bearer {admin}"
+        job, texts = started(client, **UPDATE), list[str]()
+        stream = listening(client, job, {"Authorization": f"Bearer {token}"}, texts=texts)
+        assert client.delete(f"/v1/keys/{key.id}").status_code == 200
+        client.delete(f"/v1/jobs/{job}")
+        stream.join(30)
+        assert not stream.is_alive()
+        assert "cancelled" not in texts[0]
         assert [one.data["state"] for one in followed(client, job)] == ["queued", "cancelled"]
 
 

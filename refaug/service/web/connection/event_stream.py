@@ -1,18 +1,21 @@
-"""Streams of events as answers: counted apart from other requests, kept open by comments, ended with the server."""
+"""Streams of events as answers: counted apart from other requests, kept open by comments, ended with the
+server, or with the key that asked."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
 from typing import Final
 
 import anyio
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
 from sse_starlette.event import ServerSentEvent
 from sse_starlette.sse import EventSourceResponse
 from starlette.types import Receive, Scope, Send
 
-from refaug.core.errors import Overloaded
-from refaug.service.web.state import ServiceState
+from refaug.core.errors import Overloaded, RefaugError
+from refaug.service.web.dependencies import token_of
+from refaug.service.web.state import ServiceState, state_of
 
 PING_S: Final = 15  # proxies drop a connection that is silent for half a minute
 _GRACE_S: Final = 5.0  # for the last query of a stream when the server stops; it takes milliseconds
@@ -26,24 +29,24 @@ class EventStream(EventSourceResponse):
 
     def __init__(
         self,
-        content: AsyncIterator[ServerSentEvent],
-        app: FastAPI,
+        content: AsyncGenerator[ServerSentEvent, None],
+        request: Request,
         stopping: anyio.Event,
         *,
         remedy: str,
         ping_s: float = PING_S,
     ) -> None:
         super().__init__(
-            content,
+            _while_allowed(content, request),
             ping=ping_s,
             ping_message_factory=_ping,
             sep="\n",
             shutdown_event=stopping,
             shutdown_grace_period=_GRACE_S,
         )
-        self._app = app
-        _require_room(app, remedy)
-        app.state.streams = _stream_count(app) + 1
+        self._app: FastAPI = request.app
+        _require_room(self._app, remedy)
+        self._app.state.streams = _stream_count(self._app) + 1
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Stream the events; at the end, also after an error, the stream no longer counts."""
@@ -51,6 +54,19 @@ class EventStream(EventSourceResponse):
             await super().__call__(scope, receive, send)
         finally:
             self._app.state.streams -= 1
+
+
+async def _while_allowed(
+    content: AsyncGenerator[ServerSentEvent, None], request: Request
+) -> AsyncIterator[ServerSentEvent]:
+    """Yield the events until the key of the request was revoked or has expired."""
+    async with aclosing(content):
+        async for event in content:
+            try:
+                state_of(request).keys.check(token_of(request))
+            except RefaugError:
+                return
+            yield event
 
 
 def _stream_count(app: FastAPI) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from functools import partial
 from typing import Annotated, Final
 
@@ -154,10 +154,10 @@ async def follow_job(
     stopping = anyio.Event()
     begin = after if last_event_id is None else last_event_id
     remedy = "close one, or ask for the job"
-    return EventStream(_events(state, id, begin, stopping), request.app, stopping, remedy=remedy, ping_s=PING_S)
+    return EventStream(_events(state, id, begin, stopping), request, stopping, remedy=remedy, ping_s=PING_S)
 
 
-async def _events(state: ServiceState, job: str, after: int, stopping: anyio.Event) -> AsyncIterator[ServerSentEvent]:
+async def _events(state: ServiceState, job: str, after: int, stopping: anyio.Event) -> AsyncGenerator[ServerSentEvent, None]:
     """Yield events as they appear, until the job has ended and all were sent, or the server stops."""
     while not stopping.is_set():
         try:

@@ -6,7 +6,7 @@ import asyncio
 import tempfile
 import time
 import zlib
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, Iterable
 from functools import partial
 from typing import Annotated, BinaryIO, Final, Literal
 
@@ -79,10 +79,10 @@ async def follow_study(
     begin = after if last_event_id is None else last_event_id
     remedy = "close one, or ask for the progress"
     content = _events(state, id, begin, stopping)
-    return event_stream.EventStream(content, request.app, stopping, remedy=remedy, ping_s=event_stream.PING_S)
+    return event_stream.EventStream(content, request, stopping, remedy=remedy, ping_s=event_stream.PING_S)
 
 
-async def _events(state: ServiceState, study: str, last: int, stopping: anyio.Event) -> AsyncIterator[ServerSentEvent]:
+async def _events(state: ServiceState, study: str, last: int, stopping: anyio.Event) -> AsyncGenerator[ServerSentEvent, None]:
     """Yield the progress whenever it has changed since the last event, until the study or the server ends."""
     while not stopping.is_set():
         try:
