@@ -21,6 +21,7 @@ from refaug.extras.studies.participation.study_store import (
 )
 from refaug.extras.studies.participation.tables import STUDIES, STUDY_PARTICIPANTS, STUDY_TASKS
 from refaug.extras.studies.participation.tasks.task_assignment import LIVE, change_load
+from refaug.extras.studies.protocol.study_protocol import is_chat
 from refaug.service.audit import add_row
 from refaug.service.database.database import Database, overwrite_removed, remove_old_copies, time_of, time_text
 
@@ -55,16 +56,16 @@ def erase_rows(connection: Connection, attending: Attendance, *, is_sqlite: bool
 
 def _give_back_loads(connection: Connection, attending: Attendance) -> None:
     """Let others be given the items of a participant whose ratings do not count any more."""
+    if is_chat(attending.protocol.kind):
+        return
+    lock_study(connection, attending.study.id)  # first: who gives out tasks expires those of others, and their loads
     columns = STUDY_TASKS.c
     counted = select(columns.unit, columns.check_kind, columns.is_pilot).where(
         columns.participant == attending.participant.id,
         columns.unit.is_not(None),
         columns.state.in_((*LIVE, "done")),
     )
-    rows = connection.execute(counted).all()
-    if rows:
-        lock_study(connection, attending.study.id)  # as the giving of tasks does, which changes several items too
-    for row in rows:
+    for row in connection.execute(counted).all():
         change_load(connection, attending, row, -1)
 
 

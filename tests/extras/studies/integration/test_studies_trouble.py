@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from serving import client_of
-from sqlalchemy import text
+from sqlalchemy import Connection, event, text
 from starlette.testclient import TestClient
 from studying import Person, add_bots, chat_protocol, new_study
 
@@ -374,6 +374,32 @@ def test_an_expired_task_is_given_to_another_and_goes_on_when_its_participant_re
     assert slow.look()["task"]["id"] == task != other
     slow.done(f"tasks/{task}/answers", {"answers": {"overall": 2}})
     assert slow.done(f"tasks/{task}/finish")["step"] == "done"
+
+
+def test_a_task_that_expires_while_its_participant_is_erased_is_given_back_once(client: TestClient) -> None:
+    items = [{"id": "d", "turns": ["Hi"], "replies": {"a": "Ho"}}]
+    protocol = {"kind": "rate-reply", "consent": "Yes?", "per_participant": 1}
+    person = entered(client, new_study(client, "twice", protocol, items))
+    task, database = person.done("tasks/next")["task"]["id"], client.app.state.refaug.database  # type: ignore[attr-defined]
+    waited = list[str]()
+
+    def expire(connection: Connection, _cursor: object, statement: str, *_: object) -> None:
+        """Do what another process does while this one waits for the lock of the study, on PostgreSQL."""
+        if " ".join(statement.split()).startswith("SELECT studies.id FROM studies WHERE studies.id =") and not waited:
+            waited.append(statement)
+            connection.execute(text("UPDATE study_tasks SET state = 'expired' WHERE id = :id"), {"id": task})
+            connection.execute(text("UPDATE study_items SET load = load - 1 WHERE unit = 'd/a'"))
+
+    event.listen(database._engine, "before_cursor_execute", expire)
+    try:
+        assert client.delete(f"/v1/studies/twice/participants/{person.state['code']}").status_code == 200
+    finally:
+        event.remove(database._engine, "before_cursor_execute", expire)
+    with database.reading() as connection:
+        loads = connection.execute(
+            text("SELECT load FROM study_items JOIN studies ON studies.id = study WHERE name = 'twice'")
+        ).scalars()
+        assert (len(waited), list(loads)) == (1, [0])
 
 
 def test_clocks_that_jump_count_a_minute_at_most_and_never_less_than_nothing() -> None:
