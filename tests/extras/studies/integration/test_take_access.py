@@ -235,6 +235,20 @@ def test_sessions_that_never_answer_take_no_place(client: TestClient) -> None:
     assert client.get("/v1/studies/idle").json()["counts"]["tasks_done"] == 2
 
 
+def test_nobody_loses_a_task_to_one_who_gets_nothing_for_it(client: TestClient) -> None:
+    protocol = {"kind": "rate-reply", "consent": "Yes?", "per_participant": 2, "ratings_per_item": 2}
+    token = new_study(client, "kept", protocol, [ITEM])
+    reading, quick = entered(client, token), entered(client, token)
+    task = reading.done("tasks/next")["task"]["id"]
+    rated(quick)
+    with client.app.state.refaug.database.writing() as connection:  # type: ignore[attr-defined]
+        soon = {"soon": time_text(datetime.now(UTC) + timedelta(seconds=10)), "id": task}
+        connection.execute(text("UPDATE study_tasks SET reserved_until = :soon WHERE id = :id"), soon)
+    assert quick.done("tasks/next")["step"] == "done"  # the one item was theirs already
+    assert client.get("/v1/studies/kept").json()["counts"]["expired"] == 0
+    assert entered(client, token).done("tasks/next")["step"] == "task"  # who can do it gets it
+
+
 def test_who_comes_when_all_places_are_taken_is_told_before_anything_is_asked(client: TestClient) -> None:
     token = new_study(client, "taken", chat_protocol("quokka", participants=1))
     reading = Person(client)

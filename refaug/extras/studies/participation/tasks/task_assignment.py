@@ -238,8 +238,8 @@ def give_next_task(connection: Connection, attending: Attendance) -> str | None:
     while position < len(sequence):
         planned = sequence[position]
         work = _work(connection, attending, planned.check)
-        if work is None and planned.check is None and expire_unanswered_task(connection, attending):
-            work = _work(connection, attending, None)
+        if work is None and planned.check is None:
+            work = _unanswered_work(connection, attending)
         if work is not None:
             _set_position(connection, attending, position)
             return _reserve(connection, attending, planned, work)
@@ -249,6 +249,15 @@ def give_next_task(connection: Connection, attending: Attendance) -> str | None:
         position += 1
     finish_participant(connection, attending, position)
     return None
+
+
+def _unanswered_work(connection: Connection, attending: Attendance) -> _ChosenWork | None:
+    """Return the work that releasing somebody's task gives; where it gives none, nobody's is released."""
+    with connection.begin_nested() as savepoint:
+        work = _work(connection, attending, None) if expire_unanswered_task(connection, attending) else None
+        if work is None:
+            savepoint.rollback()
+    return work
 
 
 def _set_position(connection: Connection, attending: Attendance, position: int) -> None:
