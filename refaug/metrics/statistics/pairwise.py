@@ -108,8 +108,8 @@ def nominal_kappa(first: ArrayLike, second: ArrayLike) -> float | None:
 
 
 def ambiguous_share(choices: Sequence[Sequence[int]]) -> float | None:
-    """Return the share of rows on which as many chose the first as the second (1 and −1; ties, 0, do not count)."""
-    rows = [row for row in choices if row]
+    """Return on which share of the rows with several choices as many are the first as the second (1 and −1; 0: tie)."""
+    rows = [row for row in choices if len(row) > 1]
     return sum(sum(row) == 0 for row in rows) / len(rows) if rows else None
 
 

@@ -57,5 +57,5 @@ def test_choices_of_one_thing_throughout_have_no_kappa():
 
 
 def test_rows_are_ambiguous_where_both_sides_are_as_often_chosen():
-    assert ambiguous_share([[1, -1], [1, 1, -1], [0, 0], [], [1, 0]]) == 0.5
-    assert ambiguous_share([]) is None
+    assert ambiguous_share([[1, -1], [1, 1, -1], [0, 0], [], [1, 0], [0], [1]]) == 0.5
+    assert ambiguous_share([[], [0]]) is None
