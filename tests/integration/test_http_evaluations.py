@@ -12,13 +12,14 @@ import pytest
 from serving import client_of, migrated
 from starlette.testclient import TestClient
 
-from refaug.core.errors import Interrupted
+from refaug.core.errors import Interrupted, StorageFull
 from refaug.core.files import read_json, with_checksum, write_json
 from refaug.core.home import Settings
 from refaug.core.progress import Silent
 from refaug.scoring.score_files.score_file import ScoreFile
 from refaug.service.database.database import Database
 from refaug.service.evaluations.evaluation_store import remove_expired
+from refaug.service.evaluations.uploads import UploadFormat, UploadStore, new_upload_id
 from refaug.service.jobs import kinds
 from refaug.service.jobs.worker import run_worker
 from refaug.service.keys import KeyStore
@@ -132,6 +133,19 @@ def test_a_large_upload_is_413_and_a_full_server_507(home: Settings) -> None:
         answer = client.post("/v1/uploads", params={"name": "three"}, content=piece, headers=BYTES)
         assert (answer.status_code, answer.json()["code"]) == (507, "storage_full")
         assert len(list((home.home / "uploads").iterdir())) == 2
+
+
+def test_uploads_that_still_come_are_counted_together(home: Settings) -> None:
+    store, mib = UploadStore(home, ServeSettings(uploads_mib=8)), b"a" * (1 << 20)
+    with (
+        store.incoming(new_upload_id(), "one", UploadFormat.AUTO) as one,
+        store.incoming(new_upload_id(), "two", UploadFormat.AUTO) as two,
+    ):
+        for _ in range(4):
+            one.write(mib)
+            two.write(mib)
+        with pytest.raises(StorageFull):
+            one.write(mib)
 
 
 # ── a look at files ───────────────────────────────────────────────────────────────────────────────────────────────────

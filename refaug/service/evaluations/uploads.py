@@ -46,7 +46,7 @@ MANIFEST: Final = "upload.json"
 DAMAGED: Final = "remove it, or restore the folder from a backup"
 _PART: Final = ".part"
 _LIVE: Final = ".live"
-_CHECKED_BYTES: Final = 32 * MIB  # between two looks at how much all uploads take
+_CHECKED_BYTES: Final = 4 * MIB  # between two looks at how much all uploads take
 
 
 class UploadFormat(StrEnum):

@@ -97,6 +97,7 @@ _ANOTHER_SITE_ERROR: Final = NotAllowed(
 )
 PLACE: Final = "refaug.place"  # of a request, in its scope
 WAITING_A_PLACE: Final = 8  # requests that may wait for each one that is being answered
+_READING: Final = ("GET", "HEAD", "OPTIONS")  # their routes change nothing, and read no body
 UNKNOWN_ROUTE: Final = "(none)"  # the route of an unknown path
 
 
@@ -133,7 +134,7 @@ class Gate:
             await self._refuse(scope, receive, exchange, self.overloaded_error())
             return
         place = scope[PLACE] = _Place(self, scope, receive)
-        if is_limited and not _has_body(scope):
+        if is_limited and not _may_read_body(scope):
             place.take()
         try:
             await self._app(scope, place.receive if is_limited else receive, exchange.send)
@@ -215,9 +216,11 @@ def lent_place(scope: Scope) -> AbstractContextManager[bool]:
     return place.lent()
 
 
-def _has_body(scope: Scope) -> bool:
-    """Return whether a body follows the head."""
+def _may_read_body(scope: Scope) -> bool:
+    """Return whether a body follows the head, of a method whose routes may read one."""
     headers = Headers(scope=scope)
+    if scope["method"] in _READING:
+        return False
     return "transfer-encoding" in headers or headers.get("content-length", "0") != "0"
 
 
@@ -233,7 +236,7 @@ def _is_from_another_site(scope: Scope) -> bool:
 
     Browsers say so in a header that pages cannot set. They do not show such a page the answers to reading requests.
     """
-    if scope["method"] in ("GET", "HEAD", "OPTIONS"):
+    if scope["method"] in _READING:
         return False
     return Headers(scope=scope).get("sec-fetch-site", "none") not in ("none", "same-origin")
 

@@ -121,6 +121,32 @@ def test_more_requests_than_there_are_places_are_told_to_come_again(tmp_path: Pa
     assert after.status == 200
 
 
+def test_a_body_that_no_route_reads_spares_no_request_its_place(tmp_path: Path) -> None:
+    async def play() -> tuple[list[Answered], Answered]:
+        go_on, inside = asyncio.Event(), 0
+        app = app_with(tmp_path, never, requests=2)
+
+        @app.get("/v1/looked-at")
+        async def wait() -> Response:
+            nonlocal inside
+            inside += 1
+            await go_on.wait()
+            return json_response({})
+
+        announced = {"method": "GET", "headers": ((b"content-length", b"1"),)}
+        first = [asyncio.create_task(played(app, "/v1/looked-at", empty(), **announced)) for _ in range(2)]
+        while inside < 2:
+            await asyncio.sleep(0)
+        third = asyncio.create_task(played(app, "/v1/looked-at", empty(), **announced))
+        while not third.done() and inside < 3:
+            await asyncio.sleep(0)
+        go_on.set()
+        return [await one for one in first], await third
+
+    answered, refused = asyncio.run(asyncio.wait_for(play(), 60))
+    assert ([one.status for one in answered], refused.status) == ([200, 200], 503)
+
+
 def test_requests_that_wait_lend_their_places_to_so_many(tmp_path: Path) -> None:
     async def play() -> tuple[list[Answered], Answered, Answered, bool]:
         go_on, waiting = asyncio.Event(), 0
