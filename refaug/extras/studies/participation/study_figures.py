@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -93,7 +93,8 @@ def study_slots(database: Database, study: StoredStudy) -> list[StudySlot]:
         bots = connection.execute(
             select(STUDY_BOTS).where(STUDY_BOTS.c.study == study.id).order_by(STUDY_BOTS.c.slot)
         ).all()
-        counts = _slot_counts(connection, study, is_pilot=is_pilot)
+        degraded = {bot.slot for bot in bots if bot.is_degraded}
+        counts = _slot_counts(connection, study, degraded, is_pilot=is_pilot)
         slots = [_slot(study, bot, counts) for bot in bots]
         if study.protocol.fields.get("routing") != ACTIVE:
             return _paired_slots(slots) if study.protocol.kind.is_pair else slots
@@ -134,30 +135,30 @@ def _slot(study: StoredStudy, bot: Row[Any], counts: Mapping[tuple[int, str], in
     )
 
 
-def _slot_counts(connection: Connection, study: StoredStudy, *, is_pilot: bool) -> dict[tuple[int, str], int]:
-    """Return the tasks of each slot by state; a pair counts for both of its bots."""
+def _slot_counts(
+    connection: Connection, study: StoredStudy, degraded: Collection[int], *, is_pilot: bool
+) -> dict[tuple[int, str], int]:
+    """Return the tasks of each slot by state, checks for degraded bots alone; a pair counts for both of its bots."""
     columns = STUDY_TASKS.c
-    query = (
-        select(columns.slot_a, columns.slot_b, columns.state, func.count())
-        .where(columns.study == study.id, columns.is_pilot == is_pilot)
-        .group_by(columns.slot_a, columns.slot_b, columns.state)
-    )
+    kinds = columns.slot_a, columns.slot_b, columns.state, columns.check_kind
+    query = select(*kinds, func.count()).where(columns.study == study.id, columns.is_pilot == is_pilot).group_by(*kinds)
     counts = dict[tuple[int, str], int]()
-    for first, second, state, count in connection.execute(query):
+    for first, second, state, check, count in connection.execute(query):
         for slot in (first, second):
-            if slot is not None:
+            if slot is not None and (check is None or slot in degraded):
                 counts[slot, state] = counts.get((slot, state), 0) + count
     return counts
 
 
 def study_pairs(database: Database, study: StoredStudy) -> list[dict[str, object]]:
-    """Return the finished tasks of each pair of bots, with how often each stood on the left."""
+    """Return the finished tasks of each pair of bots without checks, with how often each stood on the left."""
     columns = STUDY_TASKS.c
     query = (
         select(columns.slot_a, columns.slot_b, columns.left_slot, func.count())
         .where(
             columns.study == study.id,
             columns.slot_b.is_not(None),
+            columns.check_kind.is_(None),
             columns.state == "done",
             columns.is_pilot == shows_pilot(database, study),
         )

@@ -472,3 +472,18 @@ def test_ratings_of_references_become_the_weights_of_a_set(browsed: Browsed, pag
     assert "2 references" in page.text("#derived-state")
     page.click("#derived-link")
     page.until(f"document.activeElement?.id === 'set-{name}'")
+
+
+def test_a_study_is_full_once_each_bot_but_the_degraded_one_has_its_target(browsed: Browsed, page: Page) -> None:
+    wanted = {"kind": "chat", "bots": [BOTS[0]], "target": 1, "per_participant": 1, "min_turns": 0}
+    study = opened_study(browsed, "full", {**wanted, "checks": {"degraded": True}})
+    person = Person(browsed.server.client)
+    person.enter(study.link.partition("#")[2])
+    person.agree()
+    task = person.done("tasks/next")["task"]
+    answers = {question["id"]: 3 for question in task["form"]["questions"] if question["type"] == "likert"}
+    person.done(f"tasks/{task['id']}/answers", {"answers": answers})
+    person.done(f"tasks/{task['id']}/finish")
+    page.go(f"{browsed.address}/healthz")
+    page.go(f"{browsed.address}/studies#study={study.id}")
+    assert page.until("document.querySelector('#next-title')?.innerText") == "Every bot has its target"

@@ -97,6 +97,24 @@ def test_three_bots_side_by_side_have_their_target_once_each_pair_has_it(tmp_pat
         assert {bot["bot"]: (bot["done"], bot["target"]) for bot in progress} == dict.fromkeys(bots, (2, 2))
 
 
+def test_checks_bring_no_bot_nearer_to_its_target(tmp_path: Path) -> None:
+    with client_of(migrated(Settings(home=tmp_path / "home")), ready=False) as client:
+        add_bots(client, "quokka", "wombat")
+        asked = {"kind": "chat-pair", "form": PAIR_FORM, "min_turns": 0, "target": 5, "per_participant": 2}
+        protocol = chat_protocol("quokka", "wombat", checks={"degraded": True, "repeat": 1}, **asked)
+        person = Person(client)
+        person.enter(new_study(client, "fruit", protocol))
+        person.agree()
+        while person.state["step"] == "ready":
+            rate(person, {"better": "left"})
+        progress = client.get("/v1/studies/fruit/progress").json()
+        assert progress["counts"]["tasks_done"] == 4
+        assert [(bot["bot"], bot["done"], bot["target"]) for bot in progress["bots"]] == [
+            ("quokka", 2, 5), ("wombat", 2, 5), ("quokka-degraded", 1, None),
+        ]  # fmt: skip
+        assert [(pair["slots"], sum(pair["left"])) for pair in progress["pairs"]] == [([0, 1], 2)]
+
+
 @pytest.mark.parametrize(
     ("kind", "form", "answer", "units"),
     [("rate-reply", FORM, {"quality": 4}, 4), ("pair-reply", PAIR_FORM, {"better": "left"}, 2)],

@@ -20,7 +20,7 @@ const ACTS = {
 
 /** Return what comes next: a title, a sentence, and the act, or the tab, that is the primary one. */
 function nextStep(study, { counts, bots }) {
-  const isFull = bots.length > 0 && bots.every((bot) => bot.target !== null && bot.done >= bot.target);
+  const wanted = bots.filter((bot) => !bot.degraded), isFull = wanted.length > 0 && wanted.every((bot) => bot.target !== null && bot.done >= bot.target);
   switch (study.state) {
     case "draft": return ["Try it first", "Begin the pilot, make a link, and do a task yourself. Nobody sees a draft.", "pilot"];
     case "pilot": return counts.tasks_done ? ["Open it when the pilot is right", `${countOf(counts.tasks_done, "task")} done in the pilot. Look at the responses, then open the study: the pilot no longer counts.`, "open"] : ["Do a task as participants do", "Make a link, and open it in another browser.", "links"];
