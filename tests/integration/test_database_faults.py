@@ -213,7 +213,11 @@ def test_nobody_stands_in_a_line_that_does_not_move(home: Settings, monkeypatch:
                 for number in range(database_threads._MAX_QUERIES)
             ]
             wait_until(lambda: state.database._engine.pool.checkedout() == database_threads._MAX_QUERIES)
-            for answer in (client.post("/v1/jobs", json=gc_of("late")), client.get("/v1/schedules")):
+            paths = [
+                "/v1/schedules",
+                *(f"/v1/evaluations/{'0' * 26}/{part}" for part in ("replies", "notes", "download")),
+            ]
+            for answer in (client.post("/v1/jobs", json=gc_of("late")), *map(client.get, paths)):
                 assert (answer.status_code, answer.json()["code"]) == (503, "unavailable")
                 assert "too many requests waiting" in answer.json()["detail"]
                 assert answer.headers["retry-after"] == "1"

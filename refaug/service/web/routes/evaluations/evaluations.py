@@ -112,9 +112,8 @@ class ComparedSystems:
         return self.first, self.second
 
 
-def download(request: Request, evaluation_id: str, form: DownloadForm) -> Response:
+def download(request: Request, stored: StoredEvaluation, form: DownloadForm) -> Response:
     """Return an evaluation as a file; those of scores that are long to write are made from the document."""
-    stored = visible_result(request, evaluation_id)
     # A page of a report is a document of its own: it opens from a disk, never inside this site.
     headers = {"Content-Disposition": f'attachment; filename="{stored.kind}-{stored.id}.{_ENDINGS[form]}"'}
     if (file := _FILES[stored.kind].get(form)) is not None:
@@ -420,13 +419,14 @@ def _describe(state: ServiceState, job: Job | None, stored: StoredEvaluation | N
     response_class=Response,
     **route_options(Scope.SCORE, {200: raw("The file.", {"application/octet-stream": BINARY})}, 404, 409),
 )
-def download_evaluation(
+async def download_evaluation(
     request: Request,
     id: access.EvaluationId,
     format: Annotated[Literal["json", "csv", "latex", "html"], Query(description="which form")] = "json",
 ) -> Response:
     """An evaluation as a file: the JSON of the command, a table as CSV or LaTeX, or a page that needs no other file."""
-    return download(request, id, DownloadForm(format))
+    stored = await database_threads.run_query(partial(visible_result, request, id))
+    return await run_in_threadpool(download, request, stored, DownloadForm(format))
 
 
 @router.get("/evaluations/{id}/comparison", **route_options(Scope.SCORE, EvaluationComparisonOut, 404, 409, 422))

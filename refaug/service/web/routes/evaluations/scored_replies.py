@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Depends, Path, Query, Request
@@ -17,6 +19,7 @@ from refaug.service.scopes import Scope
 from refaug.service.web.answers import json_response
 from refaug.service.web.connection.body import body_of
 from refaug.service.web.dependencies import Limit, key_of
+from refaug.service.web.handling import database_threads
 from refaug.service.web.openapi import route_options
 from refaug.service.web.routes.evaluations.access import EvaluationId
 from refaug.service.web.schemas.common import ResponseModel, StrictModel
@@ -119,7 +122,7 @@ Bound = Annotated[float | None, Query(description="bound of the score by `metric
 
 
 @router.get("/evaluations/{id}/replies", **route_options(Scope.SCORE, ScoredRepliesOut, 400, 404, 409))
-def list_scored_replies(
+async def list_scored_replies(
     request: Request,
     id: EvaluationId,
     metric: MetricPlace = 0,
@@ -142,8 +145,8 @@ def list_scored_replies(
     `disagreement` is how far the ranks of a reply by `metric` and by `other` lie apart, as a share of the replies that
     have both scores; replies without the figure that they are sorted by come last.
     """
-    view = _view(request, id)
-    noted = {note.place for note in state_of(request).notes.all(id)}
+    view = await _view(request, id)
+    noted = {note.place for note in await _notes(request, id)}
     only = None if has_note is None else noted if has_note else set(range(len(view))) - noted
     query = ReplyQuery(
         metric=metric,
@@ -156,23 +159,27 @@ def list_scored_replies(
         high=high,
         only_places=only,
     )
-    places = query.places(view)
-    rows = reply_rows(view, places[offset : offset + limit].tolist(), metric, other)
-    replies = [{**row, "has_note": row["place"] in noted} for row in rows]
-    return json_response({"replies": replies, "total": len(places), "offset": offset})
+
+    def page() -> Response:
+        places = query.places(view)
+        rows = reply_rows(view, places[offset : offset + limit].tolist(), metric, other)
+        replies = [{**row, "has_note": row["place"] in noted} for row in rows]
+        return json_response({"replies": replies, "total": len(places), "offset": offset})
+
+    return await run_in_threadpool(page)
 
 
 @router.get("/evaluations/{id}/replies/{place}", **route_options(Scope.SCORE, FullReplyOut, 404, 409))
-def get_scored_reply(request: Request, id: EvaluationId, place: Place) -> Response:
+async def get_scored_reply(request: Request, id: EvaluationId, place: Place) -> Response:
     """A reply in full: turns, references with their credit, every score, other systems' replies, and its note."""
-    view = _view(request, id)
-    content = full_reply(view, place)
-    note = next((note for note in state_of(request).notes.all(id) if note.place == place), None)
+    view = await _view(request, id)
+    content = await run_in_threadpool(full_reply, view, place)
+    note = next((note for note in await _notes(request, id) if note.place == place), None)
     return json_response({**content, "note": None if note is None else _note_json(view, note)})
 
 
 @router.get("/evaluations/{id}/points", **route_options(Scope.SCORE, PointsOut, 400, 404, 409))
-def get_points(
+async def get_points(
     request: Request,
     id: EvaluationId,
     x: MetricPlace = 0,
@@ -181,15 +188,16 @@ def get_points(
     limit: Annotated[int, Query(description="above this, a seeded sample", ge=1, le=_MAX_POINTS)] = 2_000,
 ) -> Response:
     """The scores of replies by two metrics, to be drawn as points."""
-    return json_response(points_json(_view(request, id), x, y, system, limit))
+    view = await _view(request, id)
+    return await run_in_threadpool(lambda: json_response(points_json(view, x, y, system, limit)))
 
 
 @router.get("/evaluations/{id}/notes", **route_options(Scope.SCORE, NotesOut, 404, 409))
-def list_notes(request: Request, id: EvaluationId) -> Response:
+async def list_notes(request: Request, id: EvaluationId) -> Response:
     """The notes on the replies of an evaluation, by their places."""
-    view = _view(request, id)
-    notes = [note for note in state_of(request).notes.all(id) if note.place < len(view)]
-    return json_response({"notes": [_note_json(view, note) for note in notes]})
+    view = await _view(request, id)
+    notes = [note for note in await _notes(request, id) if note.place < len(view)]
+    return await run_in_threadpool(lambda: json_response({"notes": [_note_json(view, note) for note in notes]}))
 
 
 @router.put("/evaluations/{id}/notes/{place}", **route_options(Scope.SCORE, OneNoteOut, 404, 409, body=NoteIn))
@@ -197,24 +205,24 @@ async def put_note(
     request: Request, id: EvaluationId, place: Place, body: Annotated[NoteIn, Depends(body_of(NoteIn))]
 ) -> Response:
     """Keep a note on a reply in place of the one before; an empty text removes it."""
-    return await run_in_threadpool(_put_note, request, id, place, body.text)
-
-
-def _put_note(request: Request, evaluation_id: str, place: int, text: str) -> Response:
-    view = _view(request, evaluation_id)
+    view = await _view(request, id)
     if place >= len(view):
         raise NotFound(f"there is no reply {place:,}", remedy=f"from 0 to {len(view) - 1:,}")
-    note = state_of(request).notes.put(evaluation_id, place, text=text, author=key_of(request).name)
-    return json_response(_note_json(view, note))
+    put = partial(state_of(request).notes.put, id, place, text=body.text, author=key_of(request).name)
+    return json_response(_note_json(view, await database_threads.run_query(put)))
 
 
 def _note_json(view: ScoreView, note: ReplyNote) -> dict[str, object]:
     return {**note.as_json(), "item": view.ids[note.place], "system": view.system(note.place)}
 
 
-def _view(request: Request, evaluation_id: str) -> ScoreView:
+async def _notes(request: Request, evaluation_id: str) -> Sequence[ReplyNote]:
+    return await database_threads.run_query(partial(state_of(request).notes.all, evaluation_id))
+
+
+async def _view(request: Request, evaluation_id: str) -> ScoreView:
     """Return the scores of an evaluation that the key sees; Conflict where it has none."""
-    stored = visible_result(request, evaluation_id)
+    stored = await database_threads.run_query(partial(visible_result, request, evaluation_id))
     if stored.kind != "score":
         raise Conflict(f"evaluation {evaluation_id} is of kind {stored.kind}", remedy="its agreement is in the answer")
-    return state_of(request).score_views.get(evaluation_id)
+    return await run_in_threadpool(state_of(request).score_views.get, evaluation_id)
