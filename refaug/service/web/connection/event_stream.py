@@ -1,5 +1,4 @@
-"""Streams of events as answers: counted apart from other requests, kept open by comments, ended with the
-server, or with the key that asked."""
+"""Streams of events as answers: counted apart, kept open by comments, ended with the server or the key that asked."""
 
 from __future__ import annotations
 

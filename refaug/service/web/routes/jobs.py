@@ -157,7 +157,9 @@ async def follow_job(
     return EventStream(_events(state, id, begin, stopping), request, stopping, remedy=remedy, ping_s=PING_S)
 
 
-async def _events(state: ServiceState, job: str, after: int, stopping: anyio.Event) -> AsyncGenerator[ServerSentEvent, None]:
+async def _events(
+    state: ServiceState, job: str, after: int, stopping: anyio.Event
+) -> AsyncGenerator[ServerSentEvent, None]:
     """Yield events as they appear, until the job has ended and all were sent, or the server stops."""
     while not stopping.is_set():
         try:

@@ -82,7 +82,9 @@ async def follow_study(
     return event_stream.EventStream(content, request, stopping, remedy=remedy, ping_s=event_stream.PING_S)
 
 
-async def _events(state: ServiceState, study: str, last: int, stopping: anyio.Event) -> AsyncGenerator[ServerSentEvent, None]:
+async def _events(
+    state: ServiceState, study: str, last: int, stopping: anyio.Event
+) -> AsyncGenerator[ServerSentEvent, None]:
     """Yield the progress whenever it has changed since the last event, until the study or the server ends."""
     while not stopping.is_set():
         try:
