@@ -436,17 +436,19 @@ def checked_answers(
 
 def missing_answers(questions: Sequence[StudyQuestion], answers: Mapping[str, Any]) -> list[str]:
     """Return the required questions of one place that are shown and have no answer."""
+    hidden = hidden_answers(questions, answers)
+    shown = {name: answer for name, answer in answers.items() if name not in hidden}
     return [
         question.id
         for question in questions
-        if question.required and question.is_shown(answers) and _is_empty(answers.get(question.id))
+        if question.required and question.is_shown(shown) and _is_empty(shown.get(question.id))
     ]
 
 
-def hidden_answers(form: StudyForm, answers: Mapping[str, Any]) -> dict[str, Any]:
+def hidden_answers(questions: Sequence[StudyQuestion], answers: Mapping[str, Any]) -> dict[str, Any]:
     """Return the answers of one place to questions that are not shown beside the others."""
     shown = dict(answers)
-    for question in form.questions:  # each after those that its condition is about
+    for question in questions:  # each after those that its condition is about
         if not question.is_shown(shown):
             shown.pop(question.id, None)
     return {name: answer for name, answer in answers.items() if name not in shown}

@@ -32,6 +32,7 @@ FORM = {
             "id": "why", "type": "choice", "text": "What is wrong?", "required": True, "show_if": {"fit": [1, 2]},
             "options": [{"value": "rude", "text": "It is rude"}, {"value": "odd", "text": "It is odd"}],
         },
+        {"id": "more", "type": "text", "text": "Say more", "required": False, "show_if": {"why": ["odd"]}},
         {"id": "sure", "type": "slider", "text": "How sure are you?", "least": 0, "most": 100, "required": True},
     ],
 }  # fmt: skip
@@ -87,7 +88,7 @@ def test_a_question_comes_with_the_answer_it_depends_on_and_a_slider_has_no_plac
     press_button(page, "#start-task")
     page.until("document.querySelector('.question.slider')")
     press_key(page, "2")
-    page.until("document.querySelectorAll('.question').length === 3")
+    page.until("document.querySelectorAll('.question').length === 4")
     assert is_shown(page, "What is wrong?")
     assert accessibility_faults(page) == []
     press_button(page, "#finish")
@@ -96,6 +97,13 @@ def test_a_question_comes_with_the_answer_it_depends_on_and_a_slider_has_no_plac
         "[...document.querySelectorAll('.question label')].find((one) => one.textContent.includes('It is odd'))"
         ".control.click()"
     )
+    fit = "document.querySelector('.question').querySelectorAll('input')"
+    seen = []
+    for place in (2, 1):  # a question goes with the one that it depends on
+        seen.append(is_shown(page, "Say more"))
+        page.run(f"{fit}[{place}].click()")
+        seen.append(is_shown(page, "Say more"))
+    assert seen == [True, False, False, True]
     press_button(page, ".question.slider button")  # the middle is an answer, too
     page.until("document.querySelector('.slider-value').textContent === '50'")
     press_button(page, "#finish")

@@ -222,6 +222,10 @@ def test_hidden_questions_need_no_answer() -> None:
     assert missing_answers(asked.questions, {"q": 1, "why": " "}) == ["why"]
     with refusing(BadInput, "why"):
         checked_answers(asked, {"whi": "x"}, ("task",))
+    chain = form(ONE, {**ONE, "id": "why", "show_if": {"q": 1}}, {**ONE, "id": "more", "show_if": {"why": 2}})
+    questions = form_of(chain, where="x").questions
+    assert missing_answers(questions, {"q": 1, "why": 2}) == ["more"]
+    assert missing_answers(questions, {"q": 3, "why": 2}) == []  # hidden with the one that shows it
 
 
 def test_items_become_units() -> None:

@@ -277,7 +277,7 @@ def finish_task(connection: Connection, attending: Attendance, task: Row[Any]) -
     hidden = [
         (side, turn, unasked)
         for (side, turn), answers in content.answers.items()
-        if (unasked := hidden_answers(attending.protocol.form, answers))
+        if (unasked := hidden_answers(attending.protocol.form.questions, answers))
     ]
     for side, turn, unasked in hidden:
         write_answers(connection, task.id, (side, turn), dict.fromkeys(unasked), time_text(attending.now))

@@ -32,7 +32,7 @@ export function createForm(form, { scopes = ["task"], prefix = "", onAnswer, tex
     return { question, ...field, complain };
   });
   const node = element("div", { class: "questions", lang: studyLanguage() }, fields.map((field) => field.node));
-  const applies = ({ show_if: conditions }) => Object.entries(conditions ?? {}).every(([other, wanted]) => (Array.isArray(wanted) ? wanted : [wanted]).some((value) => labelsOf(values[other]).some((label) => sameValue(value, label))));
+  const applies = ({ show_if: conditions }) => Object.entries(conditions ?? {}).every(([other, wanted]) => questions.every((one) => one.id !== other || applies(one)) && (Array.isArray(wanted) ? wanted : [wanted]).some((value) => labelsOf(values[other]).some((label) => sameValue(value, label))));
   function showWhatApplies() {
     for (const field of fields) field.node.hidden = !applies(field.question);
   }
