@@ -24,6 +24,7 @@ import pytest
 import uvicorn
 from anyio.to_thread import current_default_thread_limiter
 from disks import small_disk
+from evaluated import BYTES
 from fastapi import FastAPI
 from safeguards import POSTGRESQL
 from servers import served as started_server
@@ -190,17 +191,19 @@ def limited_to(client: TestClient, threads: int) -> None:
 def test_whoever_waits_for_a_locked_database_keeps_nobody_from_scoring(
     home: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with served(home, "", 120, monkeypatch) as client, ThreadPoolExecutor(3) as others:
+    with served(home, "", 120, monkeypatch) as client, ThreadPoolExecutor(6) as others:
         before = scored(client)
+        sent = [client.post("/v1/uploads?name=a", content=b"a", headers=BYTES).json()["id"] for _ in range(3)]
         limited_to(client, 3)
         state: ServiceState = client.app.state.refaug
         with locked(home, ""):
             asked = [others.submit(client.post, "/v1/jobs", json=gc_of(f"v{number}")) for number in range(3)]
-            wait_until(lambda: state.database._engine.pool.checkedout() == 3)
+            asked += [others.submit(client.delete, f"/v1/uploads/{upload}") for upload in sent]  # with a row of each
+            wait_until(lambda: state.database._engine.pool.checkedout() == 5)  # the last one has no connection yet
             assert scored(client) == before
             assert client.get("/metrics").status_code == 200
             assert not any(one.done() for one in asked)
-        assert [one.result(60).status_code for one in asked] == [202, 202, 202]
+        assert [one.result(60).status_code for one in asked] == [202, 202, 202, 200, 200, 200]
 
 
 def test_nobody_stands_in_a_line_that_does_not_move(home: Settings, monkeypatch: pytest.MonkeyPatch) -> None:

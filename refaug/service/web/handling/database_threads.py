@@ -18,10 +18,10 @@ from refaug.core.errors import Unavailable
 
 T = TypeVar("T")
 _MAX_QUERIES: Final = 12  # the connection pool has 15, of which event streams and keys need some
-_MAX_STREAM_QUERIES: Final = 2  # reads of a millisecond each; they never take the last connection
+_MAX_PATIENT: Final = 2  # of a millisecond each; they never take the last connection
 MAX_WAIT_S: Final = 2.0  # in line for a thread: each waiting request takes the place of another one
 _LIMITER: Final[RunVar[CapacityLimiter]] = RunVar("refaug.service.web.handling.database_threads")
-_STREAM_LIMITER: Final[RunVar[CapacityLimiter]] = RunVar("refaug.service.web.handling.database_threads.streams")
+_PATIENT_LIMITER: Final[RunVar[CapacityLimiter]] = RunVar("refaug.service.web.handling.database_threads.patient")
 
 
 async def run_query(work: Callable[[], T]) -> T:
@@ -41,8 +41,8 @@ async def run_query(work: Callable[[], T]) -> T:
 
 
 async def poll_query(work: Callable[[], T]) -> T:
-    """Run a query of an event stream, which may wait longer."""
-    return await run_sync(work, limiter=_limiter(_STREAM_LIMITER, _MAX_STREAM_QUERIES))
+    """Run a query that may wait longer: of an event stream, or a row of the audit log for what has happened."""
+    return await run_sync(work, limiter=_limiter(_PATIENT_LIMITER, _MAX_PATIENT))
 
 
 def _limiter(of: RunVar[CapacityLimiter], places: int) -> CapacityLimiter:

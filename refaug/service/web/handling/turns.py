@@ -24,7 +24,7 @@ class Turns:
     async def run(self, work: Callable[[DeadlineProgress], T], deadline: float) -> T:
         """Return the result of the work, once a thread is free for it; Expired at the deadline.
 
-        The work calls its progress again and again, which raises as soon as nobody waits for the result. A caller that
+        The work calls its progress again and again, which raises once the caller has stopped waiting. A caller that
         is cancelled leaves the line, and its thread goes to the next one when the work has looked.
         """
         progress = DeadlineProgress(deadline)

@@ -6,6 +6,7 @@ import asyncio
 import time
 from dataclasses import fields
 from enum import Enum
+from functools import partial
 from typing import Annotated, Any, Final, Self, get_args, get_type_hints
 
 from fastapi import APIRouter, Depends, Request
@@ -23,6 +24,7 @@ from refaug.service.scopes import Scope
 from refaug.service.web.answers import json_response
 from refaug.service.web.connection.body import body_of
 from refaug.service.web.dependencies import After, Limit, page_of, try_to_add_audit_row
+from refaug.service.web.handling import database_threads
 from refaug.service.web.openapi import route_options
 from refaug.service.web.schemas.common import Page, ResponseModel, StrictModel
 from refaug.service.web.state import ServiceState, state_of
@@ -211,7 +213,7 @@ async def publish_artefact(
     found = find_kind(kind)
     version = await run_in_threadpool(_publish_version, state.home, found, name, body)
     action = "rollback" if body.version is None else "publish"
-    await run_in_threadpool(try_to_add_audit_row, request, action, f"{found} {name}@{version}")
+    await database_threads.poll_query(partial(try_to_add_audit_row, request, action, f"{found} {name}@{version}"))
     return await _wait_until_served(request, found, name, version)
 
 

@@ -50,6 +50,7 @@ from refaug.service.web.dependencies import (
     try_to_add_audit_row,
     while_connected,
 )
+from refaug.service.web.handling import database_threads
 from refaug.service.web.handling.job_queueing import IdempotencyKey, create_once
 from refaug.service.web.handling.request_lease import DeadlineProgress
 from refaug.service.web.handling.set_freezing import SetFreezing, frozen_set_resource
@@ -430,7 +431,7 @@ def _download_pieces(stored: ReferenceSet) -> Iterator[bytes]:
 
 
 @router.delete("/reference-sets/{id}", **route_options(Scope.ADMIN, WithdrawnOut, 400, 404, 409, 410))
-def withdraw_set(
+async def withdraw_set(
     request: Request,
     id: SetId,
     reason: Annotated[
@@ -443,9 +444,9 @@ def withdraw_set(
     Its file stays as it is. The same again changes nothing; another reason for the same set is 409.
     """
     sets = _sets(state_of(request))
-    withdrawn = sets.withdraw(id, reason, instead)
-    try_to_add_audit_row(request, "withdraw", f"set {sets.resolve(id)}")
-    return json_response({"id": sets.resolve(id), **asdict(withdrawn)})
+    name, withdrawn = await run_in_threadpool(lambda: (sets.resolve(id), sets.withdraw(id, reason, instead)))
+    await database_threads.poll_query(partial(try_to_add_audit_row, request, "withdraw", f"set {name}"))
+    return json_response({"id": name, **asdict(withdrawn)})
 
 
 class SetGone(Withdrawn, Details):

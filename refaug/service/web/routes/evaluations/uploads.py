@@ -15,7 +15,7 @@ from starlette.responses import FileResponse, Response
 
 from refaug.operations.item_sources import ItemSources
 from refaug.scoring.item_files import preview
-from refaug.service.evaluations.uploads import MAX_NAME_CHARS, IncomingFile, UploadFormat, new_upload_id
+from refaug.service.evaluations.uploads import MAX_NAME_CHARS, IncomingFile, Upload, UploadFormat, new_upload_id
 from refaug.service.jobs.kinds.sources import item_files
 from refaug.service.option_groups import OptionsBody
 from refaug.service.scopes import Scope
@@ -23,6 +23,7 @@ from refaug.service.server_settings import MIB
 from refaug.service.web.answers import json_response
 from refaug.service.web.connection.body import body_of
 from refaug.service.web.dependencies import ClientGone, Deadline, key_of, try_to_add_audit_row, while_connected
+from refaug.service.web.handling import database_threads
 from refaug.service.web.handling.request_lease import DeadlineProgress
 from refaug.service.web.handling.turns import Turns
 from refaug.service.web.openapi import BINARY, created, raw, route_options
@@ -164,9 +165,8 @@ async def upload_file(
     async with contextmanager_in_threadpool(store.incoming(new_upload_id(), name, format)) as incoming:
         await _receive(request, incoming)
         upload = await run_in_threadpool(store.finish, incoming, name, format, key.name)
-    await run_in_threadpool(
-        try_to_add_audit_row, request, "upload", f"upload {upload.id}", bytes=upload.bytes, sha256=upload.sha256
-    )
+    add_row = partial(try_to_add_audit_row, request, "upload", f"upload {upload.id}")
+    await database_threads.poll_query(partial(add_row, bytes=upload.bytes, sha256=upload.sha256))
     location = f"{request.scope.get('root_path', '')}/v1/uploads/{upload.id}"
     return json_response(upload.as_json(), status=201, headers={"Location": location})
 
@@ -242,12 +242,17 @@ def download_upload(request: Request, id: UploadId) -> Response:
 
 
 @router.delete("/uploads/{id}", **route_options(Scope.SCORE, UploadOut, 404))
-def remove_upload(request: Request, id: UploadId) -> Response:
+async def remove_upload(request: Request, id: UploadId) -> Response:
     """Remove an uploaded file; evaluations of it stay, and a job that has not read it yet will fail."""
-    upload = visible_upload(request, id)
-    state_of(request).uploads.remove(id)
-    try_to_add_audit_row(request, "remove", f"upload {id}", sha256=upload.sha256)
+    upload = await run_in_threadpool(_remove, request, id)
+    add_row = partial(try_to_add_audit_row, request, "remove", f"upload {id}", sha256=upload.sha256)
+    await database_threads.poll_query(add_row)
     return json_response(upload.as_json())
+
+
+def _remove(request: Request, upload_id: str) -> Upload:
+    visible_upload(request, upload_id)
+    return state_of(request).uploads.remove(upload_id)
 
 
 @router.post("/uploads/preview", **route_options(Scope.SCORE, PreviewOut, 403, 404, 413, 503, body=PreviewIn))
