@@ -78,7 +78,7 @@ def _comment(body: str) -> None:
     event = json.loads(Path(os.environ["GITHUB_EVENT_PATH"]).read_text("utf-8"))
     number = (event.get("pull_request") or {}).get("number")
     if number is None:
-        sys.stdout.write("::notice::no comment: this is no run of a pull request\n")
+        sys.stdout.write("::notice::no comment: this is not a run of a pull request\n")
         return
     repository = f"/repos/{os.environ['GITHUB_REPOSITORY']}/issues"
     mark = body.partition("\n")[0]

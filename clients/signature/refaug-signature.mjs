@@ -15,7 +15,7 @@ export function parse(line) {
     const fields = written.endsWith(".") ? details : settings;
     const key = written.endsWith(".") ? written.slice(0, -1) : written;
     if (colon < 0 || !KEY.test(key) || fields.has(key)) {
-      throw new SyntaxError(`${JSON.stringify(part)} is no part of a signature: ${JSON.stringify(line)}`);
+      throw new SyntaxError(`${JSON.stringify(part)} is not part of a signature: ${JSON.stringify(line)}`);
     }
     fields.set(key, decode(part.slice(colon + 1)));
   }
@@ -61,7 +61,7 @@ function bytesOf(point) {
 
 function decode(value) {
   if (!VALUE.test(value)) {
-    throw new SyntaxError(`${JSON.stringify(value)} is no value: other characters than printable ASCII are %XX`);
+    throw new SyntaxError(`${JSON.stringify(value)} is not a value: other characters than printable ASCII are %XX`);
   }
   const bytes = [];
   for (let at = 0; at < value.length; at++) {

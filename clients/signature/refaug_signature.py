@@ -33,7 +33,7 @@ def parse(line: str) -> Signature:
         key, colon, value = part.partition(":")
         fields, key = (details, key[:-1]) if key.endswith(".") else (settings, key)
         if not colon or not _KEY.fullmatch(key) or key in fields:
-            raise ValueError(f"{part!r} is no part of a signature: {line!r}")
+            raise ValueError(f"{part!r} is not part of a signature: {line!r}")
         fields[key] = _decode(value)
     version, full_hash = settings.pop("refaug", None), settings.pop("full", None)
     if version is None:
@@ -72,6 +72,6 @@ def _bytes(character: str) -> bytes:
 
 def _decode(value: str) -> str:
     if not _VALUE.fullmatch(value):
-        raise ValueError(f"{value!r} is no value: other characters than printable ASCII are %XX")
+        raise ValueError(f"{value!r} is not a value: other characters than printable ASCII are %XX")
     octets = re.sub(rb"%(..)", lambda found: bytes.fromhex(found[1].decode()), value.encode("ascii"))
     return octets.decode("utf-8", "surrogatepass")  # UnicodeDecodeError is a ValueError

@@ -23,7 +23,7 @@ def frozen_reward(reward: Reward, *, item: str = "id", weight: float = 1.0) -> R
     error once copies have become frequent.
     """
     if not isinstance(reward, Reward):
-        raise Usage(f"a {type(reward).__name__} is no reward", remedy="client.reward(…) or refaug.reward(…)")
+        raise Usage(f"a {type(reward).__name__} is not a reward", remedy="client.reward(…) or refaug.reward(…)")
     if reward.on_unavailable != "raise":
         raise Usage(
             "a rollout whose reward is masked would count as 0 in the sum of its rewards",

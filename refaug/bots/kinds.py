@@ -62,7 +62,7 @@ def _check_named(specification: BotSpecification) -> None:
     name, mark, digits = specification.source.partition("#")
     require_name("bot", name)
     if mark and not _HASH.fullmatch(digits):
-        raise Usage(f"{specification}: {digits!r} is no hash", remedy=f"bot:{name}#, and 6 to 64 digits of its hash")
+        raise Usage(f"{specification}: {digits!r} is not a hash", remedy=f"bot:{name}#, and 6 to 64 digits of its hash")
 
 
 KINDS: Final[Mapping[str, BotKind]] = {

@@ -55,7 +55,7 @@ def _time(specification: BotSpecification, key: str) -> datetime | None:
         time = datetime.fromisoformat(text)
     except ValueError as error:
         raise Usage(
-            f"{specification}: {key}={text} is no time", remedy="for example 2026-11-20 or 2026-11-20T08:30:00Z"
+            f"{specification}: {key}={text} is not a time", remedy="for example 2026-11-20 or 2026-11-20T08:30:00Z"
         ) from error
     return time if time.tzinfo else time.replace(tzinfo=UTC)
 

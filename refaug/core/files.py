@@ -63,7 +63,7 @@ def require_name(kind: str, name: str) -> str:
     """Return the name, or raise Usage: names become folders, so only NAME may reach a path."""
     if NAME.fullmatch(name) is None:
         raise Usage(
-            f"{name!r} is no name for {'an' if kind[0] in 'aeiou' else 'a'} {kind}",
+            f"{name!r} is not a name for {'an' if kind[0] in 'aeiou' else 'a'} {kind}",
             remedy="use lower-case letters, digits, '.', '_' and '-', a letter or digit first, at most 64 characters",
         )
     return name

@@ -141,7 +141,7 @@ def _log(path: str | os.PathLike[str]) -> HarnessLog:
     log = read_log(Path(path), os.fspath(path))
     if log is None:
         raise BadInput(
-            f"{os.fspath(path)}: this is no log of lm-eval or inspect",
+            f"{os.fspath(path)}: this is not a log of lm-eval or inspect",
             remedy="samples_*.jsonl of lm_eval --log_samples, or a log of inspect (.eval, .json)",
         )
     return log

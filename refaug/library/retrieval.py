@@ -30,7 +30,7 @@ def augment_settings(settings: Mapping[str, Any] | None) -> AugmentSettings:
     if settings is None:
         return AugmentSettings()
     if not isinstance(settings, Mapping):
-        raise Usage(f"settings={settings!r} is no dict", remedy='settings={"k": 5}')
+        raise Usage(f"settings={settings!r} is not a dict", remedy='settings={"k": 5}')
     return decode(AugmentSettings, {name: setting for name, setting in settings.items() if setting is not None})
 
 

@@ -108,7 +108,7 @@ def read_fields(parts: Sequence[str], line: str) -> tuple[dict[str, str], dict[s
         fields, plain = (details, key.removesuffix(".")) if key.endswith(".") else (settings, key)
         value = _unescape(content)
         if not colon or not _KEY.fullmatch(plain) or plain in fields or value is None:
-            raise BadInput(f"{part!r} is no part of a signature: {line!r}", remedy="copy the whole line")
+            raise BadInput(f"{part!r} is not part of a signature: {line!r}", remedy="copy the whole line")
         fields[plain] = value
     return settings, details
 

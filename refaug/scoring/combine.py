@@ -145,7 +145,7 @@ def _copies(node: object, at: str, systems: Sequence[str], count: int) -> dict[s
     for system, listed in _require_object(node, at).items():
         rows = _require_list(_require_object(listed, f"{at}.{system}").get("rows"), f"{at}.{system}.rows")
         if system not in systems or not all(type(row) is int and 0 <= row < count for row in rows):
-            raise BadInput(f"{at}.{system} names what is no row of the batch", remedy=FROM_STATS)
+            raise BadInput(f"{at}.{system} names what is not a row of the batch", remedy=FROM_STATS)
         copies[system] = rows
     return copies
 
@@ -154,7 +154,7 @@ def _reply_provenance(node: object, at: str, systems: Sequence[str]) -> dict[str
     """Read which bots made replies, by system; the line of other systems is empty."""
     lines = {} if node is None else _require_object(node, at)
     if unknown := next((system for system in lines if system not in systems), None):
-        raise BadInput(f"{at}.{unknown} names what is no system of the batch", remedy=FROM_STATS)
+        raise BadInput(f"{at}.{unknown} names what is not a system of the batch", remedy=FROM_STATS)
     return {system: _require_text(lines.get(system, ""), f"{at}.{system}") for system in systems}
 
 
@@ -206,7 +206,7 @@ def _numbers(row: object, width: int, at: str) -> list[float]:
         raise BadInput(f"{at} has {len(values)} sums, and there are {width} columns", remedy=FROM_STATS)
     for number in values:
         if type(number) not in (int, float) or not abs(number) <= _LARGEST:  # NaN is not either
-            raise BadInput(f"{at}: {shorten(number)} is no sum of a metric: a finite number", remedy=FROM_STATS)
+            raise BadInput(f"{at}: {shorten(number)} is not a sum of a metric: a finite number", remedy=FROM_STATS)
     return list(values)
 
 
@@ -216,7 +216,7 @@ def _problem(node: object, at: str) -> tuple[int, Problem]:
     if type(row) is not int:
         raise BadInput(f"{at}.row: {shorten(row)} is not the number of a row", remedy=FROM_STATS)
     if not _CODE.fullmatch(code):
-        raise BadInput(f"{at}.problem: {shorten(code)} is no code of a problem", remedy=FROM_STATS)
+        raise BadInput(f"{at}.problem: {shorten(code)} is not a code of a problem", remedy=FROM_STATS)
     return row, Problem(code, _require_text(problem.get("message"), f"{at}.message"))
 
 
@@ -230,7 +230,7 @@ def _set_of(document: Mapping[str, Any], where: str, count: int) -> tuple[str | 
         raise BadInput(f"{where}.set.places has {len(places):,} places for {count:,} items", remedy=FROM_STATS)
     for number, place in enumerate(places):
         if place is not None and (type(place) is not int or not 0 <= place < 2**53):
-            raise BadInput(f"{where}.set.places[{number}]: {shorten(place)} is no place", remedy=FROM_STATS)
+            raise BadInput(f"{where}.set.places[{number}]: {shorten(place)} is not a place", remedy=FROM_STATS)
     return _require_text(frozen.get("id"), f"{where}.set.id"), places
 
 
@@ -437,10 +437,10 @@ def metric_of(text: str) -> tuple[Metric, Signature]:
     is built again, and must have the same signature.
     """
     if len(text) > _LONGEST:
-        raise BadInput(f"{shorten(text)} is no signature: it has {len(text):,} characters", remedy=FROM_STATS)
+        raise BadInput(f"{shorten(text)} is not a signature: it has {len(text):,} characters", remedy=FROM_STATS)
     signature = Signature.parse(text)
     if signature.full != text:
-        raise BadInput(f"{text!r} is no full signature", remedy="take signature_full, not signature")
+        raise BadInput(f"{text!r} is not a full signature", remedy="take signature_full, not signature")
     if signature.refaug != VERSION:
         raise BadInput(
             f"{signature.metric} is of refaug {signature.refaug}, and this is {VERSION}: {text}",

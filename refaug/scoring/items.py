@@ -326,7 +326,9 @@ def system_name(name: str) -> str:
 
 def _system(name: str, at: str) -> str:
     if not name.strip() or len(name) > _LONGEST_NAME or not name.isprintable():
-        raise _InvalidField(at, f"{name[:60]!r} is no name for a system: printable, at most {_LONGEST_NAME} characters")
+        raise _InvalidField(
+            at, f"{name[:60]!r} is not a name for a system: printable, at most {_LONGEST_NAME} characters"
+        )
     return name
 
 

@@ -57,7 +57,7 @@ class Provenance:
         settings, details = read_fields(line.split("|"), line) if line else ({}, {})
         if reserved := _RESERVED & {*settings, *details}:
             raise BadInput(
-                f"{min(reserved)!r} is no part of a provenance", remedy="as refaug sets references writes it"
+                f"{min(reserved)!r} is not part of a provenance", remedy="as refaug sets references writes it"
             )
         return Provenance(settings=settings, details=details)
 

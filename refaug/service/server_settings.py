@@ -423,7 +423,7 @@ def _require_cluster(text: str) -> None:
     try:
         require_address(text)
     except Usage as error:
-        raise Usage(f"REFAUG_CLUSTERS names {text!r}, which is no cluster's address", remedy=error.remedy) from None
+        raise Usage(f"REFAUG_CLUSTERS names {text!r}, which is not a cluster's address", remedy=error.remedy) from None
 
 
 def _require_address(text: str) -> None:

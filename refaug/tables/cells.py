@@ -139,7 +139,7 @@ def _object(tokens: _Tokens, depth: int) -> dict[str, object]:
         key = _content(tokens, depth)
         tokens.take(":")
         if not isinstance(key, str):
-            raise BadCell("an object with a key that is no text")
+            raise BadCell("an object with a key that is not a text")
         parts[key] = _content(tokens, depth)
         has_comma = tokens.lexeme == ","
         if has_comma:

@@ -172,7 +172,7 @@ def _scale_of(cell: object) -> tuple[float, float]:
     content = cells.listed(cell)
     bounds = parse_scale(str(cell)) if content is None else content
     if bounds is None or len(bounds) != 2 or not all(isinstance(bound, int | float) for bound in bounds):
-        raise BadCell(f"{cells.shown(cell)} is no scale such as 1-5")
+        raise BadCell(f"{cells.shown(cell)} is not a scale such as 1-5")
     low, high = bounds
     return float(low), float(high)
 

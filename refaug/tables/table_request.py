@@ -73,7 +73,9 @@ def _mapped_column(text: str) -> MappedColumn:
             remedy=f"fields are: {', '.join(FIELDS)}; reply:SYSTEM, rating:SYSTEM and ratings:SYSTEM too",
         )
     if colon and (field not in _BY_SYSTEM or not system.strip()):
-        raise Usage(f"--map {text[:80]!r}: {name!r} is no field", remedy="reply:SYSTEM, rating:SYSTEM, ratings:SYSTEM")
+        raise Usage(
+            f"--map {text[:80]!r}: {name!r} is not a field", remedy="reply:SYSTEM, rating:SYSTEM, ratings:SYSTEM"
+        )
     return MappedColumn(field=field, system=system.strip(), column=column)
 
 

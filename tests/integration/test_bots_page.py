@@ -136,9 +136,9 @@ def test_each_kind_is_added_by_its_form(browsed: Browsed, page: Any, fake: FakeE
 @pytest.mark.parametrize(
     ("kind", "fields", "field", "words"),
     [
-        ("openai", {"name": "Big"}, "name", "is no name"),
+        ("openai", {"name": "Big"}, "name", "is not a name"),
         ("openai", {"name": "far", "url": "http://192.0.2.1/v1", "model": "a"}, "url", "list of allowed hosts"),
-        ("openai", {"name": "far", "url": "nowhere", "model": "a"}, "url", "no address of http or https"),
+        ("openai", {"name": "far", "url": "nowhere", "model": "a"}, "url", "not an address of http or https"),
         ("openai", {"name": "far", "url": "http://127.0.0.1/v1"}, "model", "a text was expected"),
         (
             "http",

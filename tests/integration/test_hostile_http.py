@@ -212,7 +212,7 @@ def unharmed(request: pytest.FixtureRequest) -> Iterator[None]:
     assert '"level":"error"' not in said
 
 
-# ── what is no request ────────────────────────────────────────────────────────────────────────────────────────────
+# ── what is not a request ────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("piece", [100, 1 << 20])

@@ -263,7 +263,7 @@ def test_pages_hold_each_once_in_order_whatever_their_size(
     )  # one that was removed
     assert [one["version"] for one in later.json()["versions"]] == expected[2:]
     wrong = client.get(f"/v1/artefacts/{kind}/z_last/versions", params={"after": "x"})
-    assert (wrong.status_code, wrong.json()["detail"]) == (400, "after: 'x' is no version")
+    assert (wrong.status_code, wrong.json()["detail"]) == (400, "after: 'x' is not a version")
     assert client.get(f"/v1/artefacts/{kind}", params={"limit": 0}).status_code == 422
 
 

@@ -96,7 +96,7 @@ def test_an_upload_is_kept_under_its_id_and_removed(home: Settings, client: Test
         ({"name": "a.csv"}, b"", BYTES, 422, "0 bytes"),
         ({"name": "a.csv"}, b"x", {"Content-Type": "text/plain"}, 415, "application/octet-stream"),
         ({"name": "a.csv"}, b"x", {**BYTES, "Content-Encoding": "gzip"}, 415, "Content-Encoding"),
-        ({"name": " "}, b"x", BYTES, 400, "no name"),
+        ({"name": " "}, b"x", BYTES, 400, "not a name"),
         ({}, b"x", BYTES, 422, "name"),
         ({"name": "a.csv", "format": "xls"}, b"x", BYTES, 422, "jsonl"),
     ],

@@ -236,7 +236,7 @@ def test_hostile_names_of_keys_are_words(home: Settings, browsed: Browsed, page:
 
 
 def test_hostile_names_of_systems_are_words(browsed: Browsed, page: Any) -> None:
-    """What cannot be printed is no name of a system: the preview says so at its row."""
+    """What cannot be printed is not a name of a system: the preview says so at its row."""
     names = [text for text in HOSTILE[680:900] if text.isprintable() and len(text) <= 200]
     items = small_items(2, systems=())
     for item in items:

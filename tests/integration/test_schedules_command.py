@@ -102,7 +102,7 @@ def test_what_makes_no_sense_is_refused_by_name(home, order, tmp_path) -> None:
         found = home("admin", "schedules", "put", "s", "--order", order, *options, "--json")
         return found.code, found.error["message"]
 
-    assert refused("--cron", "0 25 * * *") == (3, "'0 25 * * *' is no cron expression: its hour cannot be read")
+    assert refused("--cron", "0 25 * * *") == (3, "'0 25 * * *' is not a cron expression: its hour cannot be read")
     assert refused("--cron", "0 2 * * *", "--timezone", "Berlin") == (3, "there is no time zone 'Berlin'")
     assert refused("--cron", "0 2 * * *", order=tmp_path / "none") == (
         3,

@@ -359,7 +359,7 @@ def test_check_reports_missing_source_folders_and_refuses_misspelt_variables(
     found = check(tmp_path / "home", "--port", "0")
     assert (found.exit_code, found.error, found.wrong) == (2, "usage", ["variables"])
     assert {look["what"]: look["found"] for look in found.told["looks"] if look["error"]} == {
-        "variables": "REFAUG_WROKERS is no setting"
+        "variables": "REFAUG_WROKERS is not a setting"
     }
 
 

@@ -51,7 +51,7 @@ WRONG: Mapping[str, tuple[Any, int, str]] = {
     "score: draws that are a text": ({**SCORE, "draws": "many"}, 422, "draws"),
     "score: a comparison without draws": ({**SCORE, "baseline": "a", "draws": 0}, 422, "draws"),
     "score: certainty": ({**SCORE, "confidence": 1.0}, 422, "confidence"),
-    "score: confidence that is no number": ({**SCORE, "confidence": "NaN"}, 422, "confidence"),
+    "score: confidence that is not a number": ({**SCORE, "confidence": "NaN"}, 422, "confidence"),
     "score: a seed below nothing": ({**SCORE, "seed": -1}, 422, "seed"),
     "score: settings without an index": ({**SCORE, "settings": {"k": 5}}, 422, "settings"),
     "score: a search for nothing": ({**SCORE, "index": "chat", "settings": {"k": 0}}, 422, "settings.k"),

@@ -182,4 +182,4 @@ def test_a_push_has_a_summary_and_no_comment(folder: Path, api: Api) -> None:
     done = step(folder, api, before="bad.json", after="good.json", event={"ref": "main"})
     assert done.returncode == 0, done.stdout + done.stderr
     assert api.calls == []
-    assert "::notice::no comment: this is no run of a pull request" in done.stdout
+    assert "::notice::no comment: this is not a run of a pull request" in done.stdout

@@ -191,7 +191,7 @@ def test_the_command_prints_a_table(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert heading.split()[:5] == ["metric", "first", "second", "difference", "interval"]
     assert [row.split()[0] for row in rows] == ["chrf", "exact_match"]
     assert command.load()([str(old), str(tmp_path / "items.jsonl")]) == 3
-    assert "items.jsonl: this is no log of lm-eval or inspect" in capsys.readouterr().err
+    assert "items.jsonl: this is not a log of lm-eval or inspect" in capsys.readouterr().err
 
 
 def test_runs_of_other_settings_are_not_compared(tmp_path: Path) -> None:

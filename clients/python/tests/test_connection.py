@@ -684,7 +684,7 @@ def test_a_server_on_this_machine_is_not_asked_through_a_proxy(
         ({"retry": "often"}, "retry='often'"),
         ({"headers": ["a"]}, "headers=list"),
         ({"headers": {"a b": "x"}}, "a b"),
-        ({"headers": {5: "x"}}, "5 is no name of a header"),
+        ({"headers": {5: "x"}}, "5 is not a name of a header"),
         ({"headers": {"a": "x\r\nb: y"}}, "the header a has characters"),
         ({"headers": {"a": None}}, "the header a has characters"),
         ({"headers": {"a": "ä"}}, "the header a has characters"),

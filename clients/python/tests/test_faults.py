@@ -160,7 +160,7 @@ def _scattered(given: Sequence[Step], scores: Sequence[list[Optional[float]]]) -
     return [[next(waiting) for _ in ids] for ids, _ in given]
 
 
-# ── storms, and what is no answer ─────────────────────────────────────────────────────────────────────────────────
+# ── storms, and what is not an answer ─────────────────────────────────────────────────────────────────────────────────
 
 
 class Weather:

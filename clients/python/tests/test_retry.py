@@ -47,7 +47,7 @@ def pauses(retry: Retry, error: errors.RefaugError, *, repeatable: bool = True, 
         (problem(409, "in_progress"), True, False),
         (errors.ConnectionLost("x"), True, False),
         (errors.TimedOut("x"), True, False),
-        (bad(None), True, False),  # half an answer, or something that is no HTTP
+        (bad(None), True, False),  # half an answer, or something that is not HTTP
         (bad(200), True, False),  # a proxy's page in the place of an answer
         (bad(502), True, False),
         (bad(504), True, False),

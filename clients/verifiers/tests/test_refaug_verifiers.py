@@ -109,5 +109,5 @@ def test_rewards_that_would_count_as_zero_are_refused(home: Path, frozen: str, r
         pytest.raises(Usage, match="would count as 0"),
     ):
         frozen_reward(masked)
-    with pytest.raises(Usage, match="a float is no reward"):
+    with pytest.raises(Usage, match="a float is not a reward"):
         frozen_reward(0.5)

@@ -367,6 +367,6 @@ def _bad_item(text: str) -> BadItem:
     """Return an item whose text is this one: the parts of its place are not told apart again."""
     parts = _BAD_ITEM.fullmatch(text)
     if parts is None:
-        raise ValueError(f"{text!r} is no item that could not be read")
+        raise ValueError(f"{text!r} is not an item that could not be read")
     file, line, place, message = parts.groups()
     return BadItem(file=file, line=int(line), item=None, field=place or "", message=message)

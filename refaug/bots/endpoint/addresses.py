@@ -65,12 +65,14 @@ class AddressPolicy:
                 networks.append(_network(entry))
                 continue
             if not entry or any(character in entry for character in "@?# \\"):
-                raise Usage(f"{entry!r} is no host", remedy="api.example.com, 127.0.0.1:8000 or 10.0.0.0/8")
+                raise Usage(f"{entry!r} is not a host", remedy="api.example.com, 127.0.0.1:8000 or 10.0.0.0/8")
             host, port = _split_port(entry)
             name = host.rstrip(".")
             hosts.add(f"[{name}]:{port}" if entry.startswith("[") and port else f"{name}:{port}" if port else name)
             if port and not (port.isascii() and port.isdigit() and 0 < int(port) < 65_536):
-                raise Usage(f"{entry!r}: {port!r} is no port", remedy="a number from 1 to 65535, as in 127.0.0.1:8000")
+                raise Usage(
+                    f"{entry!r}: {port!r} is not a port", remedy="a number from 1 to 65535, as in 127.0.0.1:8000"
+                )
             address = _literal(host)
             if address is not None and port:
                 places.add((_unmapped(address), int(port)))
@@ -120,7 +122,7 @@ def _network(entry: str) -> Network:
     try:
         return ip_network(entry)
     except ValueError as error:
-        raise Usage(f"{entry!r} is no network: {error}", remedy="for example 10.0.0.0/8") from error
+        raise Usage(f"{entry!r} is not a network: {error}", remedy="for example 10.0.0.0/8") from error
 
 
 def _split_port(entry: str) -> tuple[str, str]:

@@ -235,7 +235,7 @@ def _checked_url(reader: FieldReader) -> str:
         parts = urlsplit(url)
         port = parts.port
     except ValueError as error:
-        raise reader.bad("url", "it is no address", "http://127.0.0.1:8000/v1") from error
+        raise reader.bad("url", "it is not an address", "http://127.0.0.1:8000/v1") from error
     query = parse_qsl(parts.query, keep_blank_values=True)
     has_secret = any(_SECRET.fullmatch(segment) for segment in parts.path.split("/"))
     if parts.username is not None or parts.password is not None or has_secret or parts.fragment:
@@ -243,7 +243,7 @@ def _checked_url(reader: FieldReader) -> str:
     if unknown := [key for key, _ in query if key not in _ALLOWED_QUERY]:
         raise reader.bad("url", f"there may be a key in it, as {unknown[0][:20]!r}", KEY_REMEDY)
     if parts.scheme not in ("http", "https") or not parts.hostname or port == 0:
-        raise reader.bad("url", "it is no address of http or https", "http://127.0.0.1:8000/v1")
+        raise reader.bad("url", "it is not an address of http or https", "http://127.0.0.1:8000/v1")
     if parts.path.rstrip("/").endswith("/chat/completions"):
         raise reader.bad("url", "the base is enough", "leave /chat/completions out: it is added")
     return url.rstrip("/")
@@ -252,7 +252,7 @@ def _checked_url(reader: FieldReader) -> str:
 def _key_variable(reader: FieldReader) -> str | None:
     name = reader.text("key_env")
     if name is not None and not _VARIABLE.fullmatch(name):
-        raise reader.bad("key_env", "it is no name of a variable", 'key_env = "JUDGE_KEY", and export JUDGE_KEY=…')
+        raise reader.bad("key_env", "it is not a name of a variable", 'key_env = "JUDGE_KEY", and export JUDGE_KEY=…')
     return name
 
 

@@ -170,7 +170,7 @@ def check_fields(fields: Fields, where: str) -> None:
     kind, others = fields.get("kind"), without_kind(fields)
     if not isinstance(kind, str) or (kind not in CHECKS and not of_package(BOTS, kind, "kind of bot")):
         kinds = ", ".join([*CHECKS, *sorted(of_packages(BOTS))])
-        raise BadInput(f"{where}, kind: {kind!r} is no kind of bot", remedy=f"one of: {kinds}")
+        raise BadInput(f"{where}, kind: {kind!r} is not a kind of bot", remedy=f"one of: {kinds}")
     if kind in CHECKS:
         CHECKS[kind](others, where)
     else:
@@ -189,7 +189,7 @@ def _reader(fields: Fields, where: str, names: tuple[str, ...]) -> FieldReader:
 def _source(reader: FieldReader, name: str) -> str:
     text = reader.text(name, required=True) or ""
     if not _SOURCE.fullmatch(text):
-        raise reader.bad(name, f"{text[:80]!r} is no name, with or without a version", "chat, or chat@2026-11-20.1")
+        raise reader.bad(name, f"{text[:80]!r} is not a name, with or without a version", "chat, or chat@2026-11-20.1")
     return text
 
 

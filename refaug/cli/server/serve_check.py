@@ -123,7 +123,7 @@ def _home(home: Settings) -> str:
     home_folder = home.home.resolve()
     existing = next(folder for folder in (home_folder, *home_folder.parents) if folder.exists())
     if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
-        what = "cannot be written to" if existing.is_dir() else "is no folder"
+        what = "cannot be written to" if existing.is_dir() else "is not a folder"
         raise NoAccess(f"{existing} {what}", remedy="give this user the right to it, or --home with another folder")
     if existing != home_folder:
         return f"{home_folder}: not there yet, and made at the start"
@@ -218,7 +218,7 @@ def _variables() -> CheckOutcome:
     unknown_names = _unknown_variables()
     for name in unknown_names:
         if (meant := _misspelt(name)) is not None:
-            error = Usage(f"{name} is no setting", remedy=f"{meant}, which is one, or no variable of this name")
+            error = Usage(f"{name} is not a setting", remedy=f"{meant}, which is one, or no variable of this name")
             return CheckOutcome(what="variables", found=error.message, error=error)
     listed = ", ".join(unknown_names)
     finding = f"no settings of a server: {listed}" if unknown_names else "all that begin with REFAUG_ are known"

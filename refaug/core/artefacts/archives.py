@@ -72,7 +72,7 @@ class ArchiveReader:
         self._stream = stream
         self._packed = stream.read(_PACKED)
         if not self._packed.startswith(_ZSTD):
-            raise self._unknown("it is no zstd file" if self._packed else "it is empty")
+            raise self._unknown("it is not a zstd file" if self._packed else "it is empty")
         self._unpacker = zstandard.ZstdDecompressor().decompressobj()
         self._buffer = bytearray()
         self._members = 0
@@ -90,7 +90,7 @@ class ArchiveReader:
                 raise self._unknown("there is no tar in it") from error
             raise self.damage_error(f"where a file should begin, there is none: {error}") from error
         if header.type not in {tarfile.REGTYPE, tarfile.AREGTYPE} or header.size < 0:
-            raise self.damage_error(f"it holds {header.name!r}, which is no plain file")
+            raise self.damage_error(f"it holds {header.name!r}, which is not a plain file")
         self._members += 1
         return Member(name=header.name, size=header.size)
 

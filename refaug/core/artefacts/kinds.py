@@ -86,7 +86,7 @@ def find_kind(name: str) -> ArtefactKind:
     if name in WITHOUT_VERSIONS:
         raise Usage(f"a {name} has no versions", remedy=f"refaug {WITHOUT_VERSIONS[name]} --help")
     raise Usage(
-        f"{name!r} is no kind of artefact{suggestion(name, map(str, ArtefactKind))}",
+        f"{name!r} is not a kind of artefact{suggestion(name, map(str, ArtefactKind))}",
         remedy=f"one of: {', '.join(ArtefactKind)}",
     )
 

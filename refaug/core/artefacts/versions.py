@@ -194,7 +194,7 @@ class Versions:
         except (FileNotFoundError, NotADirectoryError):
             return None
         if VersionName.parse(text) is None:
-            raise Corrupt(f"{path} holds {text[:80]!r}, which is no version", remedy=self._remedy_to_publish(name))
+            raise Corrupt(f"{path} holds {text[:80]!r}, which is not a version", remedy=self._remedy_to_publish(name))
         return text
 
     def published_at(self, name: str) -> datetime | None:

@@ -137,7 +137,7 @@ def _read_lexicon(path: Path) -> Mapping[str, float]:
         score = _score_of(number.split("\t")[0])
         if score is None or not word.strip():
             raise BadInput(
-                f"{path.name}, line {line}: {text[:40]!r} is no word and number", remedy="separate them by a tab"
+                f"{path.name}, line {line}: {text[:40]!r} is not a word and number", remedy="separate them by a tab"
             )
         if scores.setdefault(word.strip().lower(), score) != score:
             raise BadInput(f"{path.name}, line {line}: {word.strip()!r} has two scores", remedy="give it one")

@@ -114,7 +114,7 @@ class EncoderTokenizer:
             if type(error) not in {Exception, ValueError}:  # the library has no classes of its own
                 raise
             raise Corrupt(
-                f"{self._path} is no tokenizer that can be used: {error}", remedy="save the tokenizer again"
+                f"{self._path} is not a tokenizer that can be used: {error}", remedy="save the tokenizer again"
             ) from error
 
 

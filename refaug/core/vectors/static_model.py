@@ -84,9 +84,9 @@ def _read_header(path: Path) -> Mapping[str, Any]:
             (length,) = _LENGTH.unpack(start)
             header = orjson.loads(file.read(min(length, _MOST_HEADER)))
     except (OSError, struct.error, orjson.JSONDecodeError) as error:
-        raise Corrupt(f"{path} is no file of safetensors: {error}", remedy="copy it again") from error
+        raise Corrupt(f"{path} is not a file of safetensors: {error}", remedy="copy it again") from error
     if not isinstance(header, dict):
-        raise Corrupt(f"{path} is no file of safetensors: its header is no object", remedy="copy it again")
+        raise Corrupt(f"{path} is not a file of safetensors: its header is not an object", remedy="copy it again")
     return {name: facts for name, facts in header.items() if name != "__metadata__"}
 
 

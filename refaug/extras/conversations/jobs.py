@@ -84,7 +84,9 @@ def _lines(rows: list[dict[str, Any]]) -> Iterator[bytes]:
 def _file_name(order: JudgeConversations, source_name: str) -> str:
     name = order.name or f"{PurePath(source_name).name.split('.')[0][:150] or 'conversations'}-scores.jsonl"
     if not name.strip() or not name.isprintable() or len(name) > MAX_NAME_CHARS:
-        raise Usage(f"{name[:60]!r} is no name for a file", remedy=f"printable, from 1 to {MAX_NAME_CHARS} characters")
+        raise Usage(
+            f"{name[:60]!r} is not a name for a file", remedy=f"printable, from 1 to {MAX_NAME_CHARS} characters"
+        )
     return name
 
 

@@ -65,7 +65,7 @@ class ConversationColumns:
             columns[name] = column
         ends = None if scale is None else parse_scale(scale)
         if scale is not None and (ends is None or ends[0] >= ends[1]):
-            raise Usage(f"{scale} is no scale", remedy="its ends, such as 1-7", field="scale")
+            raise Usage(f"{scale} is not a scale", remedy="its ends, such as 1-7", field="scale")
         return cls(columns=columns, scale=ends, encoding=encoding or "auto")
 
 

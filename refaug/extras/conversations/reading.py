@@ -219,7 +219,7 @@ def _name(fields: Mapping[str, Any], field: str, fallback: str | None) -> str:
     if isinstance(name, int) and not isinstance(name, bool):
         name = str(name)
     if not isinstance(name, str) or (field in {"id", "bot"} and not name):
-        raise _InvalidConversation(field, "is missing" if name is None else f"{_shown(name)} is no name")
+        raise _InvalidConversation(field, "is missing" if name is None else f"{_shown(name)} is not a name")
     return name
 
 
@@ -251,14 +251,14 @@ def _votes(fields: Mapping[str, Any]) -> tuple[int, ...]:
         if _turn(field, place, message)[0] is not Side.BOT:
             raise _InvalidConversation(f"{field}[{place}].vote", "a vote on a turn of the person: votes are on replies")
         if not _is_number(vote) or vote not in (-1, 0, 1):
-            raise _InvalidConversation(f"{field}[{place}].vote", f"{_shown(vote)} is no vote: -1, 0 or 1")
+            raise _InvalidConversation(f"{field}[{place}].vote", f"{_shown(vote)} is not a vote: -1, 0 or 1")
         votes.append(int(vote))
     return tuple(votes)
 
 
 def _turn(field: str, place: int, message: Any) -> tuple[Side, str]:
     if not isinstance(message, Mapping):
-        raise _InvalidConversation(f"{field}[{place}]", f"{_shown(message)} is no object with role and text")
+        raise _InvalidConversation(f"{field}[{place}]", f"{_shown(message)} is not an object with role and text")
     role = next((message[name] for name in _ROLES if name in message), None)
     side = _SIDES.get(role.strip().lower()) if isinstance(role, str) else None
     if side is None:
@@ -266,7 +266,7 @@ def _turn(field: str, place: int, message: Any) -> tuple[Side, str]:
         raise _InvalidConversation(f"{field}[{place}].role", f"{_shown(role)} is none of the roles {roles}")
     text = next((message[name] for name in _TEXTS if name in message), None)
     if not isinstance(text, str):
-        raise _InvalidConversation(f"{field}[{place}].text", f"{_shown(text)} is no text")
+        raise _InvalidConversation(f"{field}[{place}].text", f"{_shown(text)} is not a text")
     return side, text
 
 
@@ -280,12 +280,12 @@ def _scale(ends: Any) -> tuple[float, float] | None:
 
 def _ratings(ratings: Any, scale: tuple[float, float] | None) -> dict[str, float]:
     if not isinstance(ratings, Mapping):
-        raise _InvalidConversation("ratings", f"{_shown(ratings)} is no object of questions and numbers")
+        raise _InvalidConversation("ratings", f"{_shown(ratings)} is not an object of questions and numbers")
     for question, answer in ratings.items():
         if answer is None:
             continue
         if not _is_number(answer):
-            raise _InvalidConversation(f"ratings.{question}", f"{_shown(answer)} is no number")
+            raise _InvalidConversation(f"ratings.{question}", f"{_shown(answer)} is not a number")
         if scale is not None and not scale[0] <= answer <= scale[1]:
             raise _InvalidConversation(
                 f"ratings.{question}", f"{answer:g} is outside of the scale {scale[0]:g} to {scale[1]:g}"

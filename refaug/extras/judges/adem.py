@@ -162,7 +162,7 @@ def parse_scale(text: str) -> Scale:
     except ValueError:
         scale = (np.nan, np.nan)
     if not (dots and np.isfinite(scale).all() and scale[0] < scale[1]):
-        raise Usage(f"{text!r} is no scale", remedy="the least and the most rating: --scale 0..4")
+        raise Usage(f"{text!r} is not a scale", remedy="the least and the most rating: --scale 0..4")
     return scale
 
 

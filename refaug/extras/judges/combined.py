@@ -135,7 +135,7 @@ class CombinedJudge:
                 length_tokenizer=str(saved.get("length_tokenizer", LENGTH_TOKENIZER)),
             )
         except (KeyError, TypeError, ValueError, Usage) as error:
-            raise Corrupt(f"{place} is no fitted judge: {error}", remedy=_REMEDY) from error
+            raise Corrupt(f"{place} is not a fitted judge: {error}", remedy=_REMEDY) from error
         sizes = {len(judge.features), len(judge.scales), len(judge.coefficients), len(judge.length_slopes)}
         if len(sizes) != 1:
             raise Corrupt(f"{place} has lists of {sorted(sizes)} entries for its metrics", remedy=_REMEDY)

@@ -179,7 +179,7 @@ class ReproduceOptions:
         if twice := next((name for name in names if names.count(name) > 1), None):
             raise Usage(f"the set {twice} is named twice", remedy="name each once")
         if wrong := next((name for name in names if Path(name).name != name), None):
-            raise Usage(f"{wrong!r} is no name of a set", remedy="--set NAME, for human/NAME.jsonl.gz in the data")
+            raise Usage(f"{wrong!r} is not a name of a set", remedy="--set NAME, for human/NAME.jsonl.gz in the data")
 
     @property
     def set_names(self) -> tuple[str, ...]:

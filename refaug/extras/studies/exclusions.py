@@ -103,7 +103,7 @@ def _rule(name: str, setting: Any, questions: Sequence[AskedQuestion], plain: Co
     if name not in rules:
         raise BadInput(f"exclude.{name}: there is no such rule", remedy=f"one of: {', '.join(rules)}")
     if isinstance(setting, bool) is not (name in {"degraded_not_lower", "same_answer_everywhere"}):
-        raise BadInput(f"exclude.{name}: {setting!r} is no setting of it", remedy="as the protocol's page says")
+        raise BadInput(f"exclude.{name}: {setting!r} is not a setting of it", remedy="as the protocol's page says")
     return rules[name]
 
 

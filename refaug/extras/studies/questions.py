@@ -101,7 +101,7 @@ def _question(entry: Any, place: int) -> AskedQuestion:
         least, most = 1 if least is None else least, 7 if most is None else most
         if not isinstance(least, int | float) or not isinstance(most, int | float) or not least < most:
             raise BadInput(
-                f"protocol: form.questions[{place}]: {least!r} to {most!r} is no scale", remedy="such as 1 to 7"
+                f"protocol: form.questions[{place}]: {least!r} to {most!r} is not a scale", remedy="such as 1 to 7"
             )
     return AskedQuestion(
         id=entry["id"], type=kind, least=least, most=most, is_reversed=bool(entry.get("reverse", False))

@@ -44,7 +44,7 @@ class SentenceSettings:
         if self.weighting not in ("mean", "sif"):
             raise Usage(f"weighting={self.weighting!r} is not known", remedy="one of: mean, sif")
         if not 0 < self.sif_a < np.inf:
-            raise Usage(f"sif_a={self.sif_a} is no positive number", remedy="give one such as 0.001")
+            raise Usage(f"sif_a={self.sif_a} is not a positive number", remedy="give one such as 0.001")
 
 
 class WordWeights(NamedTuple):

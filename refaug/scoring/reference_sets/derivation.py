@@ -71,7 +71,7 @@ def _checked(where: str, fields: Mapping[str, Any]) -> tuple[tuple[str, str], fl
     for name in ("item", "reference"):
         text = fields.get(name)
         if not isinstance(text, str) or not text:
-            raise BadInput(f"{where}: {name}: {str(text)[:60]!r} is no text", remedy=_REMEDY)
+            raise BadInput(f"{where}: {name}: {str(text)[:60]!r} is not a text", remedy=_REMEDY)
     weight = fields.get("weight")
     if not isinstance(weight, int | float) or isinstance(weight, bool) or not -1 <= weight <= 1:
         raise BadInput(f"{where}: weight: {str(weight)[:60]} is not a number from -1 to 1", remedy=_REMEDY)

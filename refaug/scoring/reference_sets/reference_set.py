@@ -114,10 +114,10 @@ class SetManifest:
         try:
             document = orjson.loads(line)
         except orjson.JSONDecodeError as error:
-            raise Corrupt(f"{path}: its first line is no manifest: {error}", remedy=CORRUPT_SET_REMEDY) from error
+            raise Corrupt(f"{path}: its first line is not a manifest: {error}", remedy=CORRUPT_SET_REMEDY) from error
         if not isinstance(document, dict):
             raise Corrupt(
-                f"{path}: its first line is no manifest, but a {type(document).__name__}", remedy=CORRUPT_SET_REMEDY
+                f"{path}: its first line is not a manifest, but a {type(document).__name__}", remedy=CORRUPT_SET_REMEDY
             )
         require_format(path, document, KIND, FORMAT_VERSION)
         if (name := _id_of(document)) != document.get("id"):
@@ -137,15 +137,15 @@ class SetManifest:
         """Raise ValueError where a field has a value that refaug never writes: the set may come from elsewhere."""
         for name in ("items", "references"):
             if type(getattr(self, name)) is not int:
-                raise ValueError(f"{name} is no number")
+                raise ValueError(f"{name} is not a number")
         for name in ("created", "content", "refaug"):
             if not isinstance(getattr(self, name), str):
-                raise ValueError(f"{name} is no text")  # noqa: TRY004  the caller expects one kind of error
+                raise ValueError(f"{name} is not a text")  # noqa: TRY004  the caller expects one kind of error
         for name in ("provenance", "details", "how"):
             if not isinstance(getattr(self, name), dict):
-                raise ValueError(f"{name} is no object")  # noqa: TRY004
+                raise ValueError(f"{name} is not an object")  # noqa: TRY004
         if self.parent is not None and not SET_ID.fullmatch(self.parent):
-            raise ValueError("parent is no id")
+            raise ValueError("parent is not an id")
         for key, text in (*self.provenance.items(), *self.details.items()):
             if not _KEY.fullmatch(key) or not isinstance(text, str):
                 raise ValueError(f"{key!r} cannot be part of a signature")

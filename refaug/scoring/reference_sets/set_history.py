@@ -89,7 +89,7 @@ class SetHistory:
         """Append the lines of a transferred history that are not here, and return their number; all are checked."""
         for number, line in enumerate(lines, start=1):
             if self._entry(line) is None:
-                raise BadInput(f"line {number} of the history is no entry of the set {self.reference_set.id}")
+                raise BadInput(f"line {number} of the history is not an entry of the set {self.reference_set.id}")
         here = set(self.lines())
         new = [line for line in dict.fromkeys(lines) if line not in here]
         if new:
@@ -124,7 +124,7 @@ class SetHistory:
 def require_run_name(name: str) -> str:
     """Return the name of a run; Usage where it is empty, long or not printable."""
     if not name.strip() or len(name) > _LONGEST_NAME or not name.isprintable():
-        raise Usage(f"{name!r} is no name for a run", remedy=f"printable, at most {_LONGEST_NAME} characters")
+        raise Usage(f"{name!r} is not a name for a run", remedy=f"printable, at most {_LONGEST_NAME} characters")
     return name
 
 

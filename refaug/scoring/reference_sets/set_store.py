@@ -94,7 +94,7 @@ class ReferenceSets:
         """Return the full id for an id or its beginning; no other text ever becomes part of a path."""
         if not _PREFIX.fullmatch(text):
             raise Usage(
-                f"{text!r} is no id of a reference set",
+                f"{text!r} is not an id of a reference set",
                 remedy=f"16 characters of 0-9 and a-f, or at least the first {LEAST_PREFIX} of them: refaug sets list, "
                 "or GET /v1/reference-sets",
             )

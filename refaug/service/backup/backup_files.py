@@ -93,7 +93,7 @@ def _described(path: Path, name: str, facts: Any) -> BackedUpFile:
     parts = PurePosixPath(name).parts
     is_safe = name == ROWS or (parts[:1] == (HOME,) and len(parts) > 1 and ".." not in parts and "\0" not in name)
     if not is_safe or str(PurePosixPath(name)) != name:
-        raise Corrupt(f"{path}: {name!r} is no path of a file in a home", remedy=_REMEDY)
+        raise Corrupt(f"{path}: {name!r} is not a path of a file in a home", remedy=_REMEDY)
     size, sha256 = (facts.get("size"), facts.get("sha256")) if isinstance(facts, dict) else (None, None)
     if not isinstance(size, int) or isinstance(size, bool) or not isinstance(sha256, str):
         raise Corrupt(f"{path}: {name!r} has no size and SHA-256", remedy=_REMEDY)

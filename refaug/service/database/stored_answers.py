@@ -142,6 +142,6 @@ def _store_answer(connection: Connection, scope: str, key: str, status: int, ans
 def _require_key(key: str) -> None:
     if not 1 <= len(key) <= _MAX_KEY_CHARS or not key.isprintable():
         raise Usage(
-            f"{key[:40]!r} is no idempotency key",
+            f"{key[:40]!r} is not an idempotency key",
             remedy=f"1 to {_MAX_KEY_CHARS} printable characters; a UUID is a good one",
         )

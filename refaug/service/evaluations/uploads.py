@@ -396,7 +396,7 @@ def not_found(upload_id: str) -> NotFound:
 def _require_name(name: str) -> None:
     if not name.strip() or len(name) > MAX_NAME_CHARS or not name.isprintable():
         raise Usage(
-            f"{name[:60]!r} is no name for an upload", remedy=f"printable, from 1 to {MAX_NAME_CHARS} characters"
+            f"{name[:60]!r} is not a name for an upload", remedy=f"printable, from 1 to {MAX_NAME_CHARS} characters"
         )
     if Path(name.lower()).suffix in _WORKBOOKS:
         raise UnknownFormat(f"{name}: a workbook", remedy="save the sheet as CSV (UTF-8), and upload that")

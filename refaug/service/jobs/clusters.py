@@ -16,7 +16,7 @@ def require_cluster(address: str, serve: ServeSettings) -> None:
     if address not in serve.cluster_addresses:
         named = ", ".join(serve.cluster_addresses) or "none"
         raise NotAllowed(
-            f"{address[:80]!r} is no cluster that jobs may work on",
+            f"{address[:80]!r} is not a cluster that jobs may work on",
             remedy=f"REFAUG_CLUSTERS of the server names these: {named}",
         )
 

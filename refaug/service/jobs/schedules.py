@@ -124,7 +124,7 @@ def _simulate(expression: str, begin: datetime) -> CronSim:
             return CronSim(expression, begin)
         except CronSimError as error:
             reason = f"its {str(error).removeprefix('Bad ')} cannot be read"
-    raise BadInput(f"{expression[:_MAX_CHARS]!r} is no cron expression: {reason}", remedy=_EXAMPLE)
+    raise BadInput(f"{expression[:_MAX_CHARS]!r} is not a cron expression: {reason}", remedy=_EXAMPLE)
 
 
 def _zone(name: str) -> ZoneInfo:

@@ -239,7 +239,9 @@ class JobStore:
         `resource` is what they write, such as index/chat; jobs that are not `is_listed` are as if not there.
         """
         if after is not None and not is_row_id(after):
-            raise Usage(f"{after[:40]!r} is no place in the list", remedy="give what the page before named as the next")
+            raise Usage(
+                f"{after[:40]!r} is not a place in the list", remedy="give what the page before named as the next"
+            )
         if not 1 <= limit <= _MAX_PAGE:
             raise Usage(f"a page of {limit} jobs", remedy=f"from 1 to {_MAX_PAGE:,}")
         query = select(JOBS).order_by(JOBS.c.id.desc())

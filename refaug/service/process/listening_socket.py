@@ -37,7 +37,7 @@ def _internet_socket(settings: ServeSettings, *, any_port: bool) -> socket.socke
         )
     except OSError as error:
         raise Usage(
-            f"{settings.host!r} is no address to listen on: {(error.strerror or str(error)).lower()}",
+            f"{settings.host!r} is not an address to listen on: {(error.strerror or str(error)).lower()}",
             remedy="--host 127.0.0.1, or an address of this machine",
         ) from error
     family, _, _, _, place = min(addresses, key=lambda one: one[0] != socket.AF_INET)  # localhost is often both
@@ -92,7 +92,7 @@ def _unix_socket(path: Path) -> socket.socket:
 def _require_stale_socket(path: Path) -> None:
     """Raise Conflict if the file is not a socket, or if a server listens on it."""
     if not stat.S_ISSOCK(path.lstat().st_mode):
-        raise Conflict(f"{path} is there and is no socket", remedy="another path for --uds")
+        raise Conflict(f"{path} is there and is not a socket", remedy="another path for --uds")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         try:
             probe.connect(str(path))

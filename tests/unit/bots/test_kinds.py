@@ -53,7 +53,7 @@ def test_times_may_have_colons_and_spaces_are_dropped() -> None:
         ("retrieval:chat,k=²", "k=²", "a whole number"),
         ("retrieval:chat,k=2,seed=-1", "seed=-1", "4,294,967,295"),
         (f"retrieval:chat,k=2,seed={'9' * 5_000}", "seed=9", "4,294,967,295"),
-        ("retrieval:chat,after=noon", "after=noon is no time", "2026-11-20"),
+        ("retrieval:chat,after=noon", "after=noon is not a time", "2026-11-20"),
     ],
 )
 def test_a_wrong_specification_is_refused_with_what_would_be_right(text, message, remedy) -> None:

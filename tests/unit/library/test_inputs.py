@@ -149,7 +149,7 @@ def test_numpy_numbers_and_times_become_plain_ones() -> None:
         ({"items": ITEMS, "settings": {"k": True}}, "k: true is not a whole number"),
         ({"items": ITEMS, "settings": {"k": 0}}, "k: 0 is out of range"),
         ({"items": ITEMS, "settings": {"exclude_logs": "chat"}}, "exclude_logs"),
-        ({"items": ITEMS, "settings": [3]}, "is no dict"),
+        ({"items": ITEMS, "settings": [3]}, "is not a dict"),
         ({"items": ITEMS, "metric": "upsilon-bleu", "index": "chat"}, "no rater is named"),
         ({"items": ITEMS, "metric": "bleu", "baseline": "model"}, "baseline: it has no effect without draws"),
     ],

@@ -156,10 +156,10 @@ def test_the_signature_of_every_metric_is_the_same_line_everywhere(read: Read) -
 def test_the_python_reader_keeps_the_hash_of_a_short_form_and_says_what_is_wrong() -> None:
     reader, vector = python_reader(), VECTORS["valid"][0]
     assert reader.parse(vector["short"]).full_hash == vector["short"].split("|full:")[1][:12]
-    with pytest.raises(ValueError, match=r"'n' is no part of a signature"):
+    with pytest.raises(ValueError, match=r"'n' is not part of a signature"):
         reader.parse("bleu|n|refaug:1")
 
 
 def test_a_value_that_is_no_utf8_is_refused_by_its_part() -> None:
-    with refusing(BadInput, "'n:%FF' is no part of a signature"):
+    with refusing(BadInput, "'n:%FF' is not part of a signature"):
         Signature.parse("bleu|n:%FF|refaug:1")

@@ -344,11 +344,11 @@ AT = r"batches\[0\].stats\[0\]"
         (lambda b: system(b)["problems"][0].update(row=2), rf"{AT}.systems.a.rows\[2\] has sums and a problem"),
         (lambda b: system(b)["problems"].append({**system(b)["problems"][0], "row": 9}), "names the row 9 of 6"),
         (lambda b: system(b)["problems"][0].update(row="3"), r"problems\[0\].row: '3' is not the number of a row"),
-        (lambda b: system(b)["problems"][0].update(problem="No!"), "'No!' is no code of a problem"),
+        (lambda b: system(b)["problems"][0].update(problem="No!"), "'No!' is not a code of a problem"),
         *[
             (
                 lambda b, value=value: system(b)["rows"][2].__setitem__(4, value),
-                rf"{AT}.systems.a.rows\[2\]: {shown} is no sum of a metric: a finite number",
+                rf"{AT}.systems.a.rows\[2\]: {shown} is not a sum of a metric: a finite number",
             )
             for value, shown in [
                 (float("nan"), "nan"),
@@ -399,7 +399,7 @@ def signed(batch: dict[str, Any], text: str) -> dict[str, Any]:
         (lambda text: text.replace("|case:lc", ""), "is not what we sign with, but"),
         (lambda text: "nonsense", "nonsense"),
         (lambda text: "x" * 30_000, "30,000"),
-        (lambda text: Signature.parse(text).short, "is no full signature"),
+        (lambda text: Signature.parse(text).short, "is not a full signature"),
         (lambda text: text.replace("n:2", "n:3"), "; multi-bleu has credit_1, credit_2, credit_3"),
     ],
 )

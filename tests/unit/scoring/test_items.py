@@ -23,7 +23,7 @@ from refaug.tables.item_fields import ITEM_FIELDS
 
 
 def written(path: Path, *lines: object, end: str = "\n") -> Path:
-    """A file of these lines; what is no text is written as JSON."""
+    """A file of these lines; what is not a text is written as JSON."""
     texts = [line if isinstance(line, str) else json.dumps(line, ensure_ascii=False) for line in lines]
     path.write_bytes("".join(text + end for text in texts).encode())
     return path
@@ -366,17 +366,17 @@ WRONG = [
     (
         {"replies": {"": "a"}},
         "replies",
-        "'' is no name for a system: printable, at most 200 characters",
+        "'' is not a name for a system: printable, at most 200 characters",
     ),
     (
         {"replies": {"a\nb": "a"}},
         "replies",
-        "'a\\nb' is no name for a system: printable, at most 200 characters",
+        "'a\\nb' is not a name for a system: printable, at most 200 characters",
     ),
     (
         {"replies": {"n" * 201: "a"}},
         "replies",
-        f"'{'n' * 60}' is no name for a system: printable, at most 200 characters",
+        f"'{'n' * 60}' is not a name for a system: printable, at most 200 characters",
     ),
     (
         {"replies": {"x": "a"}, "ratings": {"y": [1]}},

@@ -115,7 +115,7 @@ def test_items_of_some_systems_read_back() -> None:
     ("lines", "field", "message"),
     [
         ({"c": BOT}, "reply_provenance.c", "the provenance of 'c', which has no reply here"),
-        ({"b": "retrieval"}, "reply_provenance.b", "is no part of a signature"),
+        ({"b": "retrieval"}, "reply_provenance.b", "is not part of a signature"),
         ({"b": 3}, "reply_provenance.b", "a text was expected, a number, 3 was found"),
         ([BOT], "reply_provenance", "an object with a system's name as each key was expected"),
     ],

@@ -308,7 +308,7 @@ def test_a_decimal_comma_is_read_where_it_can_be_nothing_else(
         ("id,reply:a,rating:a\n1,x,good\n", "column 'rating:a': 'good' is not a number"),
         ("id,reply:a,rating:a\n1,x,nan\n", "nan is out of range"),
         ("id,reply:a,rating:a\n1,x\n", "2 cells where the header names 3 columns"),
-        ("id,scale,reply:a,rating:a\n1,high,x,4\n", "column 'scale': 'high' is no scale such as 1-5"),
+        ("id,scale,reply:a,rating:a\n1,high,x,4\n", "column 'scale': 'high' is not a scale such as 1-5"),
         ("id,system,reply\n1,,x\n", "column 'system': it is empty"),
         ("id,system,reply\n,a,x\n", "no id: it says which item the row is of"),
     ],

@@ -109,7 +109,9 @@ class ServerStart:
 
     def __post_init__(self) -> None:
         if not self.ready_s > 0:
-            raise errors.Usage(f"ready_s={self.ready_s} is no time in which a server can start", remedy="more than 0")
+            raise errors.Usage(
+                f"ready_s={self.ready_s} is not a time in which a server can start", remedy="more than 0"
+            )
 
     @classmethod
     def of(
@@ -125,7 +127,9 @@ class ServerStart:
             raise errors.Usage(f"options={options!r} is one text", remedy=f"a list: options={options.split()!r}")
         command = (server,) if isinstance(server, str) else None if server is None else tuple(server)
         if command is not None and (not command or not all(isinstance(part, str) and part for part in command)):
-            raise errors.Usage(f"server={server!r} is no command", remedy="server=['/path/to/refaug'], or leave it out")
+            raise errors.Usage(
+                f"server={server!r} is not a command", remedy="server=['/path/to/refaug'], or leave it out"
+            )
         if home is not None and not os.fspath(home):
             raise errors.Usage("home is empty", remedy="a folder, or leave it out for REFAUG_HOME")
         return cls(

@@ -93,7 +93,8 @@ def _files_of(settings: StoreSettings) -> StoreFiles:
         return HubFiles(settings.location)
     if scheme not in (S3, *OTHER_SCHEMES):
         raise Usage(
-            f"{scheme}:// is no kind of store", remedy=f"a folder, or one of {', '.join((S3, *OTHER_SCHEMES, HUB))}://"
+            f"{scheme}:// is not a kind of store",
+            remedy=f"a folder, or one of {', '.join((S3, *OTHER_SCHEMES, HUB))}://",
         )
     root = _bucket_and_prefix(settings.location, parts.netloc, parts.path)
     filesystem = _s3(settings) if scheme == S3 else _other(scheme, root)
@@ -144,7 +145,8 @@ def _endpoint_options(endpoint: str) -> dict[str, object]:
         or parts.fragment
     ):
         raise Usage(
-            "REFAUG_STORE_ENDPOINT is no address of a server", remedy="http(s)://HOST[:PORT], with nothing behind it"
+            "REFAUG_STORE_ENDPOINT is not an address of a server",
+            remedy="http(s)://HOST[:PORT], with nothing behind it",
         )
     shown = f"[{host}]" if is_ipv6 else host
     return {"scheme": parts.scheme, "endpoint_override": shown if port is None else f"{shown}:{port}"}

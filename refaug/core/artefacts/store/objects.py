@@ -130,7 +130,7 @@ class VersionRecord:
         except orjson.JSONDecodeError as error:
             raise Corrupt(f"{where} is not JSON: {error}", remedy=_REMEDY) from error
         if not isinstance(content, dict):
-            raise Corrupt(f"{where} is no record of a version", remedy=_REMEDY)
+            raise Corrupt(f"{where} is not a record of a version", remedy=_REMEDY)
         require_checksum(where, content)
         newest = content.get("format_version")
         if isinstance(newest, int) and newest > FORMAT_VERSION:
@@ -146,7 +146,7 @@ class VersionRecord:
             )
             record._check(where)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise Corrupt(f"{where} is no record of a version: {error!r}", remedy=_REMEDY) from error
+            raise Corrupt(f"{where} is not a record of a version: {error!r}", remedy=_REMEDY) from error
         return record
 
     def _check(self, where: Path) -> None:
@@ -154,7 +154,7 @@ class VersionRecord:
         versions = [(self.kind, self.name, self.version), *((n.kind, n.name, n.version) for n in self.needs)]
         for kind, name, version in versions:
             if NAME.fullmatch(kind) is None or NAME.fullmatch(name) is None or VersionName.parse(version) is None:
-                raise Corrupt(f"{where} names {kind!r} {name!r}@{version!r}, which is no version", remedy=_REMEDY)
+                raise Corrupt(f"{where} names {kind!r} {name!r}@{version!r}, which is not a version", remedy=_REMEDY)
         named_files({"files": {file.name: asdict(file) for file in self.files}}, where)
         odd = next((file for file in [*self.files, self.manifest] if _SHA256.fullmatch(file.sha256) is None), None)
         if odd is not None or isinstance(self.erasures, bool) or self.erasures < 0 or self.manifest.size < 0:
@@ -420,7 +420,7 @@ def _record_path(kind: str, name: str, version: str) -> str:
     folder = _versions_folder(kind, name)
     if VersionName.parse(version) is None:
         raise Usage(
-            f"{version!r} is no version",
+            f"{version!r} is not a version",
             remedy="give one as 2026-11-20.1; refaug artefacts list --store LOCATION has them",
         )
     return f"{folder}/{version}.json"

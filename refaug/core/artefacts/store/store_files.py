@@ -390,7 +390,7 @@ def _local_errors(store: str) -> Iterator[None]:
     except PermissionError as error:
         raise NoAccess(f"the store {store} refuses this: {error}", remedy="check who owns the folder") from error
     except NotADirectoryError as error:
-        raise Conflict(f"the store {store} is no folder: {error}", remedy="name a folder") from error
+        raise Conflict(f"the store {store} is not a folder: {error}", remedy="name a folder") from error
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise StorageFull(

@@ -292,7 +292,7 @@ class HybridWeights:
         """Return what `as_json` wrote; KeyError, TypeError, ValueError or BadInput where it is something else."""
         intercept = fields["intercept"]
         if intercept not in ("common", "fold"):
-            raise BadInput(f"{intercept!r} is no intercept")
+            raise BadInput(f"{intercept!r} is not an intercept")
         weights = cls(
             columns=tuple(map(str, fields["columns"])),
             intercept=intercept,

@@ -21,7 +21,7 @@ def parse_start(start: str) -> tuple[str, str]:
     if start == EMPTY or (kind in (FILE, LOG) and source):
         return kind, source
     raise Usage(
-        f"{start[:80]!r} is no beginning",
+        f"{start[:80]!r} is not a beginning",
         remedy="empty, file:FILE with an utterance a line, or log:NAME",
         field="start",
     )

@@ -54,7 +54,7 @@ def panel_command(
         rated = RatedItems(name=items.stem, items=list(read_set(ItemInputs(items=items, table=table), progress)))
         bound = metrics_as_named(models, [metric], progress)[0]
         if not isinstance(bound, JudgePanel):
-            raise Usage(f"{metric} is no panel", remedy="panel:of=judge;model=NAME+chrf")
+            raise Usage(f"{metric} is not a panel", remedy="panel:of=judge;model=NAME+chrf")
         worth = panel_worth(rated, bound, progress, draws=draws, seed=seed, with_reasons=reasons)
         for remark in bound.remarks():
             progress.warn(remark)

@@ -93,7 +93,7 @@ class PointwiseJudge:
         if sampling.is_expected and len(str(rubric.low)) != len(str(rubric.high)):
             raise Usage(
                 f"score=expected, and numbers from {rubric.low} to {rubric.high} differ in their digits: what could "
-                "have stood for the first digit is no number of the scale",
+                "have stood for the first digit is not a number of the scale",
                 remedy="a scale such as 1 to 5, or score=number",
             )
         self._asking, self._rubric, self._sampling = asking, rubric, sampling

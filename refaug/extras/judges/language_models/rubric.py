@@ -194,7 +194,7 @@ def _levels(listed: Any, low: int, high: int, where: str) -> tuple[tuple[int, st
 
 def _name(text: Any, where: str) -> str:
     if not isinstance(text, str) or not _NAME.fullmatch(text):
-        raise BadInput(f"{where}: {text!r} is no name", remedy="small letters, digits, - and _; at most 40")
+        raise BadInput(f"{where}: {text!r} is not a name", remedy="small letters, digits, - and _; at most 40")
     return text
 
 

@@ -90,7 +90,7 @@ def _read(named: str) -> FollowUps:
             remedy=f"{DEFAULT}, or the path of a text file",
         ) from error
     except UnicodeDecodeError as error:
-        raise BadInput(f"{named} is no text in UTF-8", remedy="a text file with a follow-up a line") from error
+        raise BadInput(f"{named} is not text in UTF-8", remedy="a text file with a follow-up a line") from error
     by_sign: dict[str, list[str]] = {sign: [] for sign in _SIGNS}
     for number, line in enumerate(lines, 1):
         if not (stripped := line.strip()):
@@ -98,7 +98,7 @@ def _read(named: str) -> FollowUps:
         said = stripped[1:].strip()
         if stripped[0] not in by_sign or not said:
             raise BadInput(
-                f"{named}, line {number}: {stripped[:40]!r} is no follow-up with a sign",
+                f"{named}, line {number}: {stripped[:40]!r} is not a follow-up with a sign",
                 remedy="+ in front of what speaks for a reply, - of what speaks against it",
             )
         by_sign[stripped[0]].append(said)

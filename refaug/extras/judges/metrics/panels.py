@@ -247,7 +247,7 @@ def _member(name: str, part: str, source: VectorOpener | None) -> Metric:
     where = f"{name}: member {part}"
     specification: Specification = part_of(part, where)
     if specification.name == name:
-        raise Usage(f"{where}: a {name} is no member of another", remedy="list its members")
+        raise Usage(f"{where}: a {name} is not a member of another", remedy="list its members")
     return built_part(where, lambda: build(specification, None, source))
 
 

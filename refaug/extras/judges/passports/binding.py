@@ -94,7 +94,7 @@ def open_passport(home: Settings, spec: str) -> StoredPassport:
         verify_files(held.folder, manifest)
         figures = read_json(held.folder / PASSPORT)
         if not isinstance(figures, dict) or not {"binding", "certified", "canary", "spread"} <= figures.keys():
-            raise Corrupt(f"{held.folder / PASSPORT} is no passport", remedy="certify the judge again")
+            raise Corrupt(f"{held.folder / PASSPORT} is not a passport", remedy="certify the judge again")
         return StoredPassport(spec=f"{held.name}@{held.version}", figures=figures)
 
 

@@ -278,7 +278,7 @@ class StoredReport:
         """Return the report of a document, or raise BadInput that says what the document lacks."""
         if missing := [name for name in ("name", *_PROVENANCE, "notes") if name not in document]:
             raise BadInput(
-                f"{shown_name} is no result of refaug agreement reproduce: it has no {', no '.join(missing)}",
+                f"{shown_name} is not a result of refaug agreement reproduce: it has no {', no '.join(missing)}",
                 remedy="the .json that refaug agreement reproduce wrote",
             )
         if PAGE not in document:

@@ -337,12 +337,12 @@ def require_possible_decision(question: AskedQuestion, answer: float | str, syst
         least, most = question.least or 0, question.most or 0
         if not is_number(answer) or not least <= answer <= most:
             raise BadInput(
-                f"value: {str(answer)[:60]!r} is no answer to {question.id}",
+                f"value: {str(answer)[:60]!r} is not an answer to {question.id}",
                 remedy=f"a number from {least:g} to {most:g}",
             )
     elif question.type is AnswerType.PAIR and answer not in (*systems, TIE):
         names = ", ".join((*systems, TIE))
-        raise BadInput(f"value: {str(answer)[:60]!r} is no answer to {question.id}", remedy=f"one of: {names}")
+        raise BadInput(f"value: {str(answer)[:60]!r} is not an answer to {question.id}", remedy=f"one of: {names}")
 
 
 def decided_tasks(tasks: Iterable[StudyTask], questions: Sequence[AskedQuestion]) -> list[StudyTask]:

@@ -121,7 +121,7 @@ def require_action_id(text: str) -> None:
     """Raise Usage for what is no id of an action."""
     if ACTION_ID.fullmatch(text) is None:
         raise Usage(
-            f"X-Action: {text[:40]!r} is no id", remedy="16 to 64 characters of A-Z, a-z, 0-9, _ and -, drawn anew"
+            f"X-Action: {text[:40]!r} is not an id", remedy="16 to 64 characters of A-Z, a-z, 0-9, _ and -, drawn anew"
         )
 
 

@@ -82,21 +82,21 @@ class StudyFields(FieldReader):
             raise self.bad(name, "a list of texts was expected", f"at most {most:,}")
         for place, text in enumerate(listed):
             if not isinstance(text, str) or not text.strip() or len(text) > longest:
-                raise self.bad(f"{name}[{place}]", f"{str(text)[:60]!r} is no text", f"1 to {longest:,} characters")
+                raise self.bad(f"{name}[{place}]", f"{str(text)[:60]!r} is not a text", f"1 to {longest:,} characters")
         return tuple(listed)
 
     def id(self, name: str) -> str:
         """Return an id."""
         text = self._table.get(name)
         if not isinstance(text, str) or ID.fullmatch(text) is None:
-            raise self.bad(name, f"{str(text)[:60]!r} is no id", "lower-case letters, digits, _ . -, at most 64")
+            raise self.bad(name, f"{str(text)[:60]!r} is not an id", "lower-case letters, digits, _ . -, at most 64")
         return text
 
     def language(self, name: str, default: str) -> str:
         """Return a language tag."""
         text = self._table.get(name, default)
         if not is_language(text):
-            raise self.bad(name, f"{str(text)[:60]!r} is no language", "a tag such as en, de or pt-BR")
+            raise self.bad(name, f"{str(text)[:60]!r} is not a language", "a tag such as en, de or pt-BR")
         return str(text)
 
 
@@ -350,7 +350,7 @@ def _require_earlier(question: StudyQuestion, earlier: list[StudyQuestion], wher
         raise BadInput(f"{where}, show_if: {named} is asked in another scope", remedy=f'"scope": "{other.scope}"')
     if other.options and (unknown := [value for value in values if value not in other.values]):
         raise BadInput(
-            f"{where}, show_if: {unknown[0]!r} is no answer to {named}", remedy=f"one of: {', '.join(other.values)}"
+            f"{where}, show_if: {unknown[0]!r} is not an answer to {named}", remedy=f"one of: {', '.join(other.values)}"
         )
 
 
@@ -505,4 +505,4 @@ def _spans(question: StudyQuestion, answer: Any, turn_text: str | None) -> list[
 
 
 def _bad(question: StudyQuestion, answer: Any, remedy: str, at: str = "") -> BadInput:
-    return BadInput(f"answers.{question.id}{at}: {str(answer)[:60]!r} is no answer", remedy=remedy)
+    return BadInput(f"answers.{question.id}{at}: {str(answer)[:60]!r} is not an answer", remedy=remedy)

@@ -93,7 +93,7 @@ def items_sha256(units: Sequence[StudyUnit]) -> str:
 def _item_id(entry: Mapping[str, Any], place: int, fields: StudyFields) -> str:
     name = entry.get("id", f"item-{place + 1}")
     if not isinstance(name, str) or not name.strip() or len(name) > 200:
-        raise fields.bad("id", f"{str(name)[:60]!r} is no id", "a text of 1 to 200 characters")
+        raise fields.bad("id", f"{str(name)[:60]!r} is not an id", "a text of 1 to 200 characters")
     return name
 
 
@@ -184,7 +184,7 @@ _UNITS: Final = {
 def _bot(fields: StudyFields, entry: Mapping[str, Any]) -> str:
     bot = entry.get("bot")
     if not isinstance(bot, str) or not bot.strip() or len(bot) > 200:
-        raise fields.bad("bot", f"{str(bot)[:60]!r} is no name", "who talked, 1 to 200 characters")
+        raise fields.bad("bot", f"{str(bot)[:60]!r} is not a name", "who talked, 1 to 200 characters")
     return bot
 
 

@@ -93,7 +93,7 @@ def checks_part(fields: StudyFields, where: str, *, asks_bots: bool) -> Part:
     inner.require_known(("attention", "degraded", "repeat"))
     degraded = table.get("degraded", False)
     if not isinstance(degraded, bool | str) or (isinstance(degraded, str) and not degraded):
-        raise inner.bad("degraded", f"{degraded!r} is no bot", "true, or the name of a bot of kind degraded")
+        raise inner.bad("degraded", f"{degraded!r} is not a bot", "true, or the name of a bot of kind degraded")
     if degraded and not asks_bots:
         raise inner.bad(
             "degraded", "this kind of study asks no bots", "leave it out; put worse replies among the items"
@@ -231,7 +231,7 @@ def completion_part(fields: StudyFields, where: str) -> Part:
     for name in names:
         if text := inner.long_text(name, 500 if name.endswith("url") else 64):
             if name.endswith("url") and not text.startswith(("https://", "http://")):
-                raise inner.bad(name, f"{text[:60]!r} is no address", "https://…, with {code} where the code goes")
+                raise inner.bad(name, f"{text[:60]!r} is not an address", "https://…, with {code} where the code goes")
             part[name] = text
     return part
 
@@ -245,7 +245,7 @@ def pay_part(fields: StudyFields, where: str) -> Part | None:
     inner.require_known(("amount", "currency", "minutes"))
     currency = inner.text("currency", required=True) or ""
     if len(currency) != 3 or not currency.isalpha() or not currency.isupper():
-        raise inner.bad("currency", f"{currency[:20]!r} is no currency", "three letters, such as EUR")
+        raise inner.bad("currency", f"{currency[:20]!r} is not a currency", "three letters, such as EUR")
     return {
         "amount": inner.number("amount", 0, 0, 1e6),
         "currency": currency,
@@ -501,7 +501,7 @@ def _bots(fields: StudyFields, kind: StudyKind) -> tuple[str, ...]:
         raise fields.bad("bots", f"{count} in a study of kind {kind}", f"{least} or more; refaug bots list")
     for bot in bots:
         if NAME.fullmatch(bot) is None:
-            raise fields.bad("bots", f"{bot!r} is no name of a stored bot", "a name; refaug bots list has them")
+            raise fields.bad("bots", f"{bot!r} is not a name of a stored bot", "a name; refaug bots list has them")
     if len(set(bots)) < len(bots):
         raise fields.bad("bots", "one of them is listed twice", "each bot once")
     return bots

@@ -237,7 +237,7 @@ class RehearsedPeople(PeopleOptions):
         if not self.qualities:
             raise Usage("there are no bots to rate", remedy="a study with bots or items")
         if not self.least < self.most:
-            raise Usage(f"{self.least:g} to {self.most:g} is no scale", remedy="such as 1 to 7")
+            raise Usage(f"{self.least:g} to {self.most:g} is not a scale", remedy="such as 1 to 7")
 
     @property
     def mean(self) -> float:

@@ -464,7 +464,9 @@ def require_server(server: str) -> None:
     except httpx2.InvalidURL as error:
         raise Usage(f"--server {server[:80]!r}: {error}", remedy="http://127.0.0.1:8000") from error
     if url.scheme not in ("http", "https") or not url.host or url.userinfo or url.query or url.fragment:
-        raise Usage(f"--server {url.host or server[:80]!r} is no address of a server", remedy="http://127.0.0.1:8000")
+        raise Usage(
+            f"--server {url.host or server[:80]!r} is not an address of a server", remedy="http://127.0.0.1:8000"
+        )
 
 
 def _first_error(group: BaseExceptionGroup[BaseException]) -> BaseException:

@@ -53,7 +53,7 @@ def _open(spec: str) -> Teacher:
         return _of_lexicon(Path(path))
     if kind == "onnx" and path:
         return ClassifierTeacher(open_encoder(Path(path)))
-    raise Usage(f"{spec[:80]!r} is no teacher of emotion", remedy=KINDS)
+    raise Usage(f"{spec[:80]!r} is not a teacher of emotion", remedy=KINDS)
 
 
 class ReaderTeacher:
@@ -135,7 +135,7 @@ def probabilities_of(encoder: Encoder, texts: Sequence[str]) -> Floats:
     vectors = np.asarray(encoder.sentence_vectors(list(texts)), np.float64)  # of unit length
     if vectors.size and np.nanmin(vectors, initial=0.0) < 0:
         raise BadInput(
-            f"encoder {encoder.name} gives {np.nanmin(vectors):g} for a class, which is no probability",
+            f"encoder {encoder.name} gives {np.nanmin(vectors):g} for a class, which is not a probability",
             remedy="export the model with its softmax",
         )
     return np.asarray(vectors / vectors.sum(axis=1, keepdims=True))
@@ -175,7 +175,7 @@ def _lines(path: Path) -> Iterator[tuple[int, str, str, float]]:
         number = _weight(weight)
         if not word or not kind or _weight(kind) is not None or number is None or number < 0:
             raise BadInput(
-                f"{path.name}, line {line}: {' '.join(columns)[:40]!r} is no word and class",
+                f"{path.name}, line {line}: {' '.join(columns)[:40]!r} is not a word and class",
                 remedy="a word, a tab and a class, and after another tab a weight of 0 or more",
             )
         if number > 0:

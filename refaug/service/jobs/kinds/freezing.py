@@ -35,7 +35,7 @@ def put_items(home: Settings, lines: Iterable[bytes]) -> str:
 
 def _path(home: Settings, name: str) -> Path:
     if _NAME.fullmatch(name) is None:
-        raise Usage(f"{name[:80]!r} is no name of stored items")
+        raise Usage(f"{name[:80]!r} is not a name of stored items")
     return jobs_folder(home) / f"{name}.jsonl"
 
 

@@ -127,7 +127,7 @@ class JobContext:
 def job_folder(home: Settings, job: str) -> Path:
     """Return the folder of a job's finished stages."""
     if _ID.fullmatch(job) is None:
-        raise Usage(f"{job[:80]!r} is no id of a job")
+        raise Usage(f"{job[:80]!r} is not an id of a job")
     return home.home / FOLDER / job
 
 

@@ -145,7 +145,9 @@ def _store(order: ReplyToItems, items_name: str, journal: ReplyJournal, context:
 def _file_name(order: ReplyToItems, items_name: str) -> str:
     name = order.name or f"{PurePath(items_name).name.split('.')[0][:150] or 'items'}-replies.jsonl"
     if not name.strip() or not name.isprintable() or len(name) > MAX_NAME_CHARS:
-        raise Usage(f"{name[:60]!r} is no name for a file", remedy=f"printable, from 1 to {MAX_NAME_CHARS} characters")
+        raise Usage(
+            f"{name[:60]!r} is not a name for a file", remedy=f"printable, from 1 to {MAX_NAME_CHARS} characters"
+        )
     return name
 
 

@@ -226,7 +226,7 @@ def _may_read_body(scope: Scope) -> bool:
 
 def _wrong_host_error(host: str) -> NotAllowed:
     return NotAllowed(
-        f"{host[:80]!r} is no name that this service may be called by",
+        f"{host[:80]!r} is not a name that this service may be called by",
         remedy="call it localhost or 127.0.0.1; for another name, such as a proxy's, the server has --allowed-hosts",
     )
 

@@ -76,7 +76,7 @@ class HeldTransport(asyncio.Transport):
 
 
 _IN_HEAD: Final = frozenset({State.CONNECTING, State.SURPLUS, State.IDLE, State.HEAD})
-_UNREADABLE: Final = "this is no request that can be read"
+_UNREADABLE: Final = "this is not a request that can be read"
 
 
 def refusal(state: State, status: http.HTTPStatus, limits: ConnectionLimits, root_path: str, fault: str) -> bytes:

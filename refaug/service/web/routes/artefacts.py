@@ -162,7 +162,7 @@ def list_artefact_versions(
     stored = stored_artefacts(state_of(request).home, kind)
     versions = stored.versions.require_versions(name)
     if after and VersionName.parse(after) is None:
-        raise Usage(f"after: {after[:40]!r} is no version", remedy="give what `next` was on the page before")
+        raise Usage(f"after: {after[:40]!r} is not a version", remedy="give what `next` was on the page before")
     page, following = page_of(versions, after, limit, order=VersionName.parse)
     rows = [_row(request, stored, name, version) for version in page]
     head = {"name": name, "current": stored.versions.current(name)}

@@ -240,7 +240,7 @@ def test_a_job_judges_what_the_command_judges(ready: Home, tmp_path: Path, talks
             ({"target": "nice"}, "no conversation has a rating called 'nice'"),
             ({"without": ["b9"]}, "no conversation is with a bot called 'b9'"),
             ({"rater": "base"}, "nothing is to be rated"),
-            ({"name": "\n"}, "is no name for a file"),
+            ({"name": "\n"}, "is not a name for a file"),
         ):
             failed = done(conversations=f"upload:{sent['id']}", **more)
             assert (failed["state"], message in str(failed["error"])) == ("failed", True), failed

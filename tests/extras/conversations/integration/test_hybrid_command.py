@@ -81,7 +81,7 @@ def test_votes_on_replies_stand_alone_beside_the_counts(home: Home, tmp_path: Pa
     assert first.votes == (-1, -1)
     plain = home("agreement", "hybrid", written(file, [conversation(number) for number in range(60)]), *options).json
     assert "vote-mean" not in plain["alone"]
-    for place, vote, message in ((1, 2, "2 is no vote: -1, 0 or 1"), (0, 1, "a vote on a turn of the person")):
+    for place, vote, message in ((1, 2, "2 is not a vote: -1, 0 or 1"), (0, 1, "a vote on a turn of the person")):
         wrong = conversation(0)
         wrong["turns"][place]["vote"] = vote
         [bad] = read_conversations(written(tmp_path / "wrong.jsonl", [wrong]))
@@ -169,12 +169,12 @@ def test_few_bots_have_no_correlation_but_a_reason(home: Home, tmp_path: Path, v
             ({"turns": [{"role": "bot", "text": "Hi"}] * 2}, "turns: the person says nothing"),
             ({"turns": [{"role": "user", "text": "Hi"}, {"role": "bot", "text": " "}]}, "turns: the bot says nothing"),
             ({"turns": [{"role": "cat", "text": "Hi"}] * 2}, "turns[0].role: 'cat' is none of the roles"),
-            ({"turns": [{"role": "user", "text": 3}] * 2}, "turns[0].text: 3 is no text"),
+            ({"turns": [{"role": "user", "text": 3}] * 2}, "turns[0].text: 3 is not a text"),
             ({"bot": None}, "bot: is missing"),
-            ({"bot": ["x"]}, "bot: ['x'] is no name"),
+            ({"bot": ["x"]}, "bot: ['x'] is not a name"),
             ({"id": "c1"}, "id: 'c1' was used in line 2"),
             ({"ratings": {"quality": 101}}, "ratings.quality: 101 is outside of the scale 0 to 100"),
-            ({"ratings": {"quality": "good"}}, "ratings.quality: 'good' is no number"),
+            ({"ratings": {"quality": "good"}}, "ratings.quality: 'good' is not a number"),
             ({"scale": [5, 1]}, "scale: [5, 1] is not the two ends of a scale"),
             ({"scale": None}, "scale: reversed ratings cannot be turned round"),
             ({"reversed": ["nice"]}, "reversed: no rating is called 'nice'"),

@@ -111,9 +111,9 @@ def test_a_lexicon_scores_by_the_sum_of_its_words(tmp_path: Path) -> None:
     [
         ("gut 2\n", "gut 2"),
         ("gut\tviel\n", "viel"),
-        ("gut\t1_0\n", "is no word and number"),
+        ("gut\t1_0\n", "is not a word and number"),
         ("gut\t1\ngut\t2\n", "gut"),
-        ("gut\tnan\n", "is no word and number"),
+        ("gut\tnan\n", "is not a word and number"),
         ("# nothing\n", "has 0 words"),
     ],
 )

@@ -110,7 +110,7 @@ def test_a_self_play_of_more_work_than_the_limit_is_refused_with_what_would_be_a
             {"kind": "hybrid-fit", **ORDERS["hybrid-fit"], "columns": "wide", "metrics": ["bleu", "bleu"]},
             "metrics: 'bleu' comes twice",
         ),
-        ({"kind": "self-play", "bots": ["a"], "name": "n", "start": "middle"}, "start: 'middle' is no beginning"),
+        ({"kind": "self-play", "bots": ["a"], "name": "n", "start": "middle"}, "start: 'middle' is not a beginning"),
     ],
 )
 def test_what_is_wrong_is_named_by_its_field(values: dict[str, Any], message: str) -> None:

@@ -185,7 +185,7 @@ def test_a_signature_scores_with_the_same_version_again(ready: Home) -> None:
         ("likelihood", "likelihood"),
         ("likelihood:model=nope", "nope"),
         ("likelihood:model=drawn", "was never trained"),
-        ("likelihood:model=../chat", "is no name"),
+        ("likelihood:model=../chat", "is not a name"),
     ],
 )
 def test_models_that_cannot_be_used_are_refused(ready: Home, metric: str, message: str) -> None:

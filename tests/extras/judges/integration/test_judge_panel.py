@@ -215,6 +215,6 @@ def test_the_order_of_criteria_is_drawn_for_each_question_and_counted(home, item
 
 def test_what_is_no_panel_is_refused(home, items: Path) -> None:
     result = home("judge", "panel", items, "-m", "chrf")
-    assert (result.code, "is no panel" in result.err) == (2, True)
+    assert (result.code, "is not a panel" in result.err) == (2, True)
     nothing = home("judge", "panel", items, "-m", "panel:of=judge+chrf")
     assert (nothing.code, "panel:of=judge;model=NAME" in nothing.err) == (2, True)

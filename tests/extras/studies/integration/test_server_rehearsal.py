@@ -243,7 +243,7 @@ def test_simulated_people_never_come_to_real_ones(server: Served) -> None:
     [
         (["--study", "s", "--tasks", "3"], "--study"),
         (["--pace", "3"], "--study"),
-        (["--study", "s", "--server", "ftp://example.org"], "is no address of a server"),
+        (["--study", "s", "--server", "ftp://example.org"], "is not an address of a server"),
         (["--study", "s", "--server", "http://user:secret@127.0.0.1"], "127.0.0.1"),
     ],
 )

@@ -487,7 +487,7 @@ def test_wrong_requests_are_told_what_would_be_right(client: TestClient) -> None
         ("messages", {"n": 1, "text": "x" * 11}, 422, "11 characters"),
         ("messages", {"n": 2, "text": "x"}, 409, "message 1 comes next"),
         ("answers", {"answers": {"qualty": 1}}, 422, "did you mean 'quality'"),
-        ("answers", {"answers": {"quality": 8}}, 422, "no answer"),
+        ("answers", {"answers": {"quality": 8}}, 422, "not an answer"),
         ("votes", {"n": 2, "value": 2}, 422, "value"),
     ):
         answer = person.post(f"tasks/{task}/{path}", body)

@@ -83,7 +83,7 @@ def metrics(*names: str) -> list[ComparedMetric]:
 
 @pytest.fixture(scope="module")
 def result() -> MetaResult:
-    bad = [BadItem(file="odd<name>.jsonl", line=7, item=None, field="ratings", message="'five' is no number")]
+    bad = [BadItem(file="odd<name>.jsonl", line=7, item=None, field="ratings", message="'five' is not a number")]
     sets = [
         RatedItems(name="first_set", items=[*rated_items(24, SYSTEMS, 3, seed=1), *bad]),
         RatedItems(name="second\nset, quoted", items=rated_items(18, ["a", "b", "c"], 1, seed=2)),
@@ -634,7 +634,7 @@ def test_the_page_shows_the_figures_of_the_record(page: Page, result: MetaResult
     assert page.of("Rows used and left out").cell("rows used", 1) == "96"
     assert page.of("Items that could not be read").rows[1] == [
         "odd<name>.jsonl, line 7",
-        "ratings: 'five' is no number",
+        "ratings: 'five' is not a number",
     ]
 
 

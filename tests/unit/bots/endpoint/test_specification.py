@@ -70,8 +70,8 @@ def test_a_key_in_the_address_is_refused_and_not_repeated(url: str) -> None:
     ("fields", "words"),
     [
         ({"url": None}, "url: a text"),
-        ({"url": "ftp://x/v1"}, "no address of http"),
-        ({"url": "http://x:99999/v1"}, "no address"),
+        ({"url": "ftp://x/v1"}, "not an address of http"),
+        ({"url": "http://x:99999/v1"}, "not an address"),
         ({"url": "http://x/v1/chat/completions"}, "the base is enough"),
         ({"model": ""}, "model: a text"),
         ({"api_key": SECRET}, "api_key"),

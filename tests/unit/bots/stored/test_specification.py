@@ -27,9 +27,9 @@ def test_the_hash_is_of_the_sorted_json_and_not_of_the_name() -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({}, "bot mine, kind: None is no kind of bot"),
+        ({}, "bot mine, kind: None is not a kind of bot"),
         ({"kind": "chatbot"}, "chatbot"),
-        ({"kind": ["replay"]}, "is no kind of bot"),
+        ({"kind": ["replay"]}, "is not a kind of bot"),
         ({"kind": "replay"}, "replies: a list of texts was expected"),
         ({"kind": "replay", "replies": ["a", " "]}, "replies[1]"),
         ({**REPLAY, "reply": "a"}, "reply: there is no such field"),
@@ -43,7 +43,7 @@ def test_the_hash_is_of_the_sorted_json_and_not_of_the_name() -> None:
         ({"kind": "retrieval", "index": "chat", "mode": "bm25"}, "bm25"),
         ({**CHAT, "api_key": "sk-abc"}, "api_key"),
         ({**CHAT, "url": "http://user:pw@host/v1"}, "url: there is a key in it"),
-        ({**CHAT, "url": "ftp://host/v1"}, "url: it is no address"),
+        ({**CHAT, "url": "ftp://host/v1"}, "url: it is not an address"),
         ({**CHAT, "temperature": -1}, "temperature: -1 is not possible"),
         ({**CHAT, "max_tokens": 1.5}, "max_tokens"),
         ({**CHAT, "parameters": {"stream": True}}, "parameters.stream"),

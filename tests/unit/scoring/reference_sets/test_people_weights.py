@@ -68,7 +68,7 @@ def test_references_that_are_not_in_the_set_are_refused(sets, tmp_path):
     [
         ({"item": "i1", "reference": "Yes.", "weight": 2}, "line 1: weight: 2 is not a number from -1 to 1"),
         ({"item": "i1", "weight": 0}, "None"),
-        ({"item": 3, "reference": "Yes.", "weight": 0}, "line 1: item: '3' is no text"),
+        ({"item": 3, "reference": "Yes.", "weight": 0}, "line 1: item: '3' is not a text"),
     ],
 )
 def test_a_wrong_line_is_named(tmp_path, line, message):

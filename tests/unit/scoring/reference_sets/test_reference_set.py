@@ -380,7 +380,7 @@ def test_what_is_wrong_is_said_precisely(sets: ReferenceSets) -> None:
     stored.path.write_bytes(whole[:-40])
     assert "its end is cut off" in wrong()
     stored.path.write_bytes(b"")
-    assert "its first line is no manifest" in wrong()
+    assert "its first line is not a manifest" in wrong()
     rewritten(stored, lines[:-1])
     assert wrong() == "it has 30 items, its manifest says 31"
     rewritten(stored, [lines[0], *lines[2:], lines[1]])

@@ -37,7 +37,7 @@ def to_moment(value: Any) -> Any:
 def to_dict(settings: Any, what: str = "settings") -> Body:
     """Return settings or an order, with moments as ISO 8601."""
     if not isinstance(settings, Mapping):
-        raise Usage(f"{what}: {shorten(settings)} is no dict", remedy=f'{what}={{…}}, such as {{"k": 5}}')
+        raise Usage(f"{what}: {shorten(settings)} is not a dict", remedy=f'{what}={{…}}, such as {{"k": 5}}')
     return {key: to_moment(value) for key, value in settings.items()}
 
 
@@ -80,7 +80,7 @@ def attach_replies(items: Items, replies: Replies, system: str = SYSTEM) -> list
     items_with_replies = []
     for place, test_item in enumerate(item_list):
         if not isinstance(test_item, Mapping):
-            raise Usage(f"items[{place}]: {shorten(test_item)} is no item", remedy='{"utterance": "…", …}')
+            raise Usage(f"items[{place}]: {shorten(test_item)} is not an item", remedy='{"utterance": "…", …}')
         item_replies = {name: text for name, texts in replies_by_system.items() if (text := texts[place]) is not None}
         items_with_replies.append({**test_item, "replies": item_replies})
     return items_with_replies

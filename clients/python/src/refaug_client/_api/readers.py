@@ -30,7 +30,7 @@ def read_page(model: type[M], key: str) -> Callable[[Answer], Rows[M]]:
         document = answer.json()
         following = document.get("next")
         if following is not None and not isinstance(following, str):
-            raise TypeError("next is no text")
+            raise TypeError("next is not a text")
         return Rows([model.of(one) for one in document[key]], following)
 
     return read

@@ -128,7 +128,7 @@ def path(*parts: str) -> str:
     """Join names to a path, escaped so that a name cannot become two parts."""
     for part in parts:
         if not isinstance(part, str) or not part or part in (".", "..") or _has_lone_surrogate(part):
-            raise errors.Usage(f"{part!r} is no name or id", remedy="a text of at least one character")
+            raise errors.Usage(f"{part!r} is not a name or id", remedy="a text of at least one character")
     return "/" + "/".join(quote(part, safe="") for part in parts)
 
 

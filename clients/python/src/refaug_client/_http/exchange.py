@@ -187,7 +187,7 @@ class Exchange(Generic[T]):
             return errors.BadAnswer(f"an answer that cannot be unpacked: {reason}", request_id=self.id)
         if isinstance(error, httpx.RemoteProtocolError) and not reason.lower().startswith(_CUT_SHORT):
             return errors.BadAnswer(
-                f"an answer from {where} that is no HTTP: {reason}",
+                f"an answer from {where} that is not HTTP: {reason}",
                 remedy="is it refaug's port, and http or https as it should be?",
                 request_id=self.id,
             )
@@ -332,7 +332,7 @@ class AnyWire(Generic[AnyLink]):
 def finite_seconds(within_s: float) -> float:
     """Return the seconds that are left, perhaps none."""
     if isinstance(within_s, (bool, str)) or not hasattr(within_s, "__float__") or math.isnan(within_s):
-        raise errors.Usage(f"within_s={within_s!r} is no number of seconds", remedy="seconds, or None")
+        raise errors.Usage(f"within_s={within_s!r} is not a number of seconds", remedy="seconds, or None")
     return min(float(within_s), 1e8)
 
 

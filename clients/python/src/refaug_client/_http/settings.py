@@ -56,7 +56,7 @@ class Retry:
 
     def __post_init__(self) -> None:
         if isinstance(self.tries, bool) or not isinstance(self.tries, int):
-            raise Usage(f"tries={self.tries!r} is no number of tries", remedy="1 for no second try")
+            raise Usage(f"tries={self.tries!r} is not a number of tries", remedy="1 for no second try")
         if self.tries < 1:
             raise Usage(f"tries={self.tries}: a request is sent at least once", remedy="tries=1 for no second try")
         for name in ("first_s", "most_s", "total_s"):
@@ -130,7 +130,7 @@ class ConnectionSettings:
         _require_address(self.url)
         require_seconds("timeout_s", self.timeout_s)
         if not isinstance(self.retry, Retry):
-            raise Usage(f"retry={self.retry!r} is no Retry", remedy="Retry(tries=…), or how often to try again")
+            raise Usage(f"retry={self.retry!r} is not a Retry", remedy="Retry(tries=…), or how often to try again")
         if isinstance(self.connections, bool) or not isinstance(self.connections, int) or self.connections < 1:
             raise Usage(f"connections={self.connections!r}: at least one is needed", remedy="1 or more")
         if not isinstance(self.verify, (bool, str)):
@@ -149,7 +149,7 @@ class ConnectionSettings:
     ) -> ConnectionSettings:
         """Return the settings; address and key are those of REFAUG_URL and REFAUG_KEY where they are not given."""
         if url is not None and not isinstance(url, str):
-            raise Usage(f"{url!r} is no address of a server", remedy="such as http://127.0.0.1:8000")
+            raise Usage(f"{url!r} is not an address of a server", remedy="such as http://127.0.0.1:8000")
         settings = cls(
             url=(url or os.environ.get(URL_VARIABLE) or DEFAULT_URL).rstrip("/"),
             key=key or os.environ.get(KEY_VARIABLE) or None,
@@ -170,7 +170,7 @@ _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 def require_seconds(name: str, seconds: object) -> float:
     """Return a number of seconds to wait; Usage for anything else."""
     if isinstance(seconds, (bool, str)) or not hasattr(seconds, "__float__") or not 0 < float(seconds) <= _LONGEST_S:
-        raise Usage(f"{name}={seconds!r} is no time in which an answer can come", remedy="seconds, more than 0")
+        raise Usage(f"{name}={seconds!r} is not a time in which an answer can come", remedy="seconds, more than 0")
     finite_s = float(seconds)
     if not math.isfinite(finite_s):
         raise Usage(f"{name}={seconds!r} has no end", remedy="seconds, more than 0")
@@ -179,7 +179,7 @@ def require_seconds(name: str, seconds: object) -> float:
 
 def _require_address(url: object) -> None:
     if not isinstance(url, str):
-        raise Usage(f"{url!r} is no address of a server", remedy="such as http://127.0.0.1:8000")
+        raise Usage(f"{url!r} is not an address of a server", remedy="such as http://127.0.0.1:8000")
     if "@" in url:
         raise Usage("the address has a name or password in it", remedy="key=… instead, or the variable REFAUG_KEY")
     try:
@@ -189,7 +189,7 @@ def _require_address(url: object) -> None:
     except (ValueError, httpx.InvalidURL):  # half an IPv6 address, a port that is none, a name with two dots in a row
         good = False
     if not good or not url.isprintable() or " " in url:
-        raise Usage(f"{url!r} is no address of a server", remedy="such as http://127.0.0.1:8000")
+        raise Usage(f"{url!r} is not an address of a server", remedy="such as http://127.0.0.1:8000")
     if parts.query or parts.fragment:
         begin = url[: min(url.find(sign) for sign in "?#" if sign in url)]  # what follows may be a secret
         raise Usage(f"{begin!r} is followed by more than an address", remedy="leave out what follows ? or #")
@@ -197,7 +197,7 @@ def _require_address(url: object) -> None:
 
 def _require_socket(uds: object) -> None:
     if not isinstance(uds, str) or not uds:
-        raise Usage(f"uds={uds!r} is no path of a socket", remedy="the path as text, as refaug serve --uds has it")
+        raise Usage(f"uds={uds!r} is not a path of a socket", remedy="the path as text, as refaug serve --uds has it")
     if len(os.fsencode(uds)) > _SOCKET_BYTES:
         raise Usage(f"{uds}: a socket's path has at most {_SOCKET_BYTES} bytes", remedy="a folder higher up")
 
@@ -213,7 +213,7 @@ def _check_headers(headers: object) -> dict[str, str]:
     checked_headers = {}
     for name, content in headers.items():
         if not isinstance(name, str) or not _HEADER.fullmatch(name):
-            raise Usage(f"{name!r} is no name of a header", remedy="letters, digits and -")
+            raise Usage(f"{name!r} is not a name of a header", remedy="letters, digits and -")
         if not isinstance(content, str) or not content.isascii() or not content.isprintable():  # it may be a secret
             raise Usage(f"the header {name} has characters that no header has", remedy="printable ASCII in one line")
         checked_headers[name.lower()] = content.strip()

@@ -212,11 +212,13 @@ class JobFollower:
 
     def __init__(self, to: ConnectionSettings, id: str, after: int = 0, timeout_s: Optional[float] = None) -> None:  # noqa: A002
         if isinstance(after, bool) or not isinstance(after, int) or after < 0:
-            raise errors.Usage(f"after={after!r} is no id of an event", remedy="0, or the id of the last one seen")
+            raise errors.Usage(f"after={after!r} is not an id of an event", remedy="0, or the id of the last one seen")
         self.id, self.last, self._has_ended = id, after, False
         self._settings = to
         if timeout_s is not None and not timeout_s > 0:
-            raise errors.Usage(f"timeout_s={timeout_s!r} is no time to wait", remedy="more than 0, or None: no limit")
+            raise errors.Usage(
+                f"timeout_s={timeout_s!r} is not a time to wait", remedy="more than 0, or None: no limit"
+            )
         self._deadline = None if timeout_s in (None, math.inf) else time.monotonic() + timeout_s
         self._timeout_s = timeout_s
         self._failures, self._since = 0, time.monotonic()

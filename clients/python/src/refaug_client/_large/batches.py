@@ -40,7 +40,7 @@ _PLACE = re.compile(r"\b(items|pairs|dialogues)\[(\d+)\]|(\breplies\.[^\n:]*?)\[
 def require_count(count: Any, name: str, *, least: int = 1) -> int:
     """Return a whole number; Usage where it is none."""
     if isinstance(count, bool) or not isinstance(count, int) or count < least:
-        raise errors.Usage(f"{name}={count!r} is no number of them", remedy=f"a whole number, {least} or more")
+        raise errors.Usage(f"{name}={count!r} is not a number of them", remedy=f"a whole number, {least} or more")
     return count
 
 

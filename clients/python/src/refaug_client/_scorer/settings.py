@@ -41,7 +41,7 @@ class ScorerSettings:
         """Raise Usage for settings that make no sense."""
         settings = vars(self)
         if not isinstance(self.reference_set, str) or not self.reference_set:
-            raise errors.Usage(f"reference_set={self.reference_set!r} is no id of a set", remedy="a text")
+            raise errors.Usage(f"reference_set={self.reference_set!r} is not an id of a set", remedy="a text")
         for name, allowed in (("on_unavailable", ("raise", "skip", "last")), ("on_full", ("block", "raise", "drop"))):
             if settings[name] not in allowed:
                 raise errors.Usage(f"{name}={settings[name]!r}", remedy=f"one of {', '.join(allowed)}")
@@ -54,7 +54,7 @@ class ScorerSettings:
         if not isinstance(self.percent, bool):
             raise errors.Usage(f"percent={self.percent!r}", remedy="True or False")
         if self.cache is not None and (not isinstance(self.cache, (str, os.PathLike)) or self.cache == ""):
-            raise errors.Usage(f"cache={self.cache!r} is no path", remedy='"memory", a path, or None')
+            raise errors.Usage(f"cache={self.cache!r} is not a path", remedy='"memory", a path, or None')
 
     @property
     def query(self) -> dict[str, object]:
@@ -70,7 +70,9 @@ class ScorerSettings:
 def _require_numbers(settings: Mapping[str, Any]) -> None:
     for name in ("batch", "queue", "at_once", "cache_entries"):
         if type(settings[name]) is not int or settings[name] < 1:
-            raise errors.Usage(f"{name}={settings[name]!r} is no number of anything", remedy="a whole number from 1 up")
+            raise errors.Usage(
+                f"{name}={settings[name]!r} is not a number of anything", remedy="a whole number from 1 up"
+            )
     for name in ("max_wait_s", "cache_mib", "exit_wait_s"):
         if settings[name] is not None or name != "max_wait_s":
             _require_number(name, settings[name], or_zero=name == "exit_wait_s")

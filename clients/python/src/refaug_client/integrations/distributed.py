@@ -72,7 +72,7 @@ class ScoreMetric:
 
     def __init__(self, scorer: Scorer, *, repeated: str = "same", group: Any = None) -> None:
         if repeated not in _REPEATED:
-            raise errors.Usage(f"repeated={repeated!r} is no way to count replies", remedy=" | ".join(_REPEATED))
+            raise errors.Usage(f"repeated={repeated!r} is not a way to count replies", remedy=" | ".join(_REPEATED))
         self.scorer = scorer
         self.repeated = repeated
         self.group = group

@@ -31,7 +31,7 @@ class RewardFunction:
 
     def __init__(self, reward: Reward, *, item: str = "item", reply: Optional[Callable[[Any], str]] = None) -> None:
         if not isinstance(reward, Reward):
-            raise errors.Usage(f"a {type(reward).__name__} is no reward", remedy="client.reward(…)")
+            raise errors.Usage(f"a {type(reward).__name__} is not a reward", remedy="client.reward(…)")
         self.reward = reward
         self.item = item
         self.reply = reply_of if reply is None else reply

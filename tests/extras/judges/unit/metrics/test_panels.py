@@ -129,7 +129,7 @@ def test_what_members_need_is_known_before_anything_is_opened() -> None:
         ("panel:of=chrf", "lists 1"),
         ("panel:of=chrf+nonsense", "member nonsense"),
         ("panel:of=chrf+bleu;n=9", "member bleu;n=9"),
-        ("panel:of=chrf+panel;of=bleu", "no member of another"),
+        ("panel:of=chrf+panel;of=bleu", "not a member of another"),
         ("panel:of=chrf+ter", "no upper end"),
         ("panel:of=chrf+bleu,blend=weighted", "weights=equal"),
         ("panel:of=chrf+bleu,weights=1+2", "blend=median"),

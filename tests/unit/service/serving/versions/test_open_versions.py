@@ -624,8 +624,8 @@ def test_a_default_that_is_not_there_is_a_problem_and_says_so_to_requests(openin
         ("base@2020-01-01.1", NotFound, "there is no rater 'base@2020-01-01.1'", "there are: base@"),
         ("base@", NotFound, "there is no rater 'base@'", "there are: base@"),
         ("base@../base", NotFound, "there is no rater 'base@../base'", "there are: base@"),
-        ("../raters/base", Usage, "'../raters/base' is no name for a rater", "use lower-case letters"),
-        ("../raters/base@2020-01-01.1", Usage, "'../raters/base' is no name for a rater", "use lower-case letters"),
+        ("../raters/base", Usage, "'../raters/base' is not a name for a rater", "use lower-case letters"),
+        ("../raters/base@2020-01-01.1", Usage, "'../raters/base' is not a name for a rater", "use lower-case letters"),
     ],
 )
 def test_a_name_that_means_nothing_is_refused_with_what_there_is(
@@ -747,8 +747,8 @@ def remove_the_vectors(home: Settings) -> None:
 @pytest.mark.parametrize(
     ("spoil", "told"),
     [
-        (spoil_current, "which is no version"),
-        (empty_current, "which is no version"),
+        (spoil_current, "which is not a version"),
+        (empty_current, "which is not a version"),
         (name_a_version_that_is_not_there, "no index 'chat@2020-01-01.1'"),
         (cut_a_file, "pairs.arrow has"),
         (spoil_the_manifest, "not JSON"),
@@ -825,7 +825,7 @@ def test_where_no_version_serves_yet_requests_hear_why(home: Settings, opening: 
         error = refusal(lambda asked=spec: take_index(engines, asked))
         assert isinstance(error, Unavailable)
         assert error.message.startswith("index chat cannot be used now: ")
-        assert "which is no version" in error.message
+        assert "which is not a version" in error.message
         assert str(home.home) not in str(error)
 
 

@@ -59,7 +59,7 @@ class Model:
                 )
             values = dict(zip((one.name for one in known_fields), positional))
             if wrong := [name for name in named if name in values or name not in {one.name for one in known_fields}]:
-                raise TypeError(f"{type(self).__name__}: {wrong[0]!r} is no field of it, or given twice")
+                raise TypeError(f"{type(self).__name__}: {wrong[0]!r} is not a field of it, or given twice")
             values.update(named)
             for model_field in known_fields:
                 if model_field.name not in values:

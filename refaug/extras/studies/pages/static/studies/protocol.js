@@ -71,7 +71,7 @@ function changeForm(study, { again }) {
     try {
       return JSON.parse(await file.files[0].text());
     } catch (error) {
-      throw new TypeError(`${file.files[0].name} is no protocol: ${error.message}. Keep the protocol as a file, change that, and choose it here.`);
+      throw new TypeError(`${file.files[0].name} is not a protocol: ${error.message}. Keep the protocol as a file, change that, and choose it here.`);
     }
   };
   return element("form", { id: "change-form", onsubmit: async (event) => {

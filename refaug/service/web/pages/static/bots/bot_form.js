@@ -60,7 +60,7 @@ function nameField(bots) {
 }
 
 function isFree(name, bots) {
-  if (!NAME.test(name)) return mark("bot-name", name ? `“${name}” is no name: it begins with a small letter or digit, and has only such, dots, dashes and underscores` : "a bot needs a name");
+  if (!NAME.test(name)) return mark("bot-name", name ? `“${name}” is not a name: it begins with a small letter or digit, and has only such, dots, dashes and underscores` : "a bot needs a name");
   if (bots.some((bot) => bot.name === name)) return mark("bot-name", `there is a bot “${name}” already: choose another name, or open that one to change it`);
   return true;
 }
