@@ -118,7 +118,8 @@ def test_the_order_of_a_job_has_the_options_of_its_operation(schemas: dict[str, 
     properties = schemas[operation.__name__]["properties"]
     assert set(properties) == {"kind", *(option.spelling for option in options_of(operation))}
     for option in options_of(operation):
-        assert properties[option.spelling]["description"] == option.doc
+        alone = f"; {option.of_job}." if option.of_job else "."
+        assert properties[option.spelling]["description"] == option.doc.removesuffix(".") + alone
 
 
 @pytest.mark.parametrize("path", ["sets references", "score", "agreement", "sets freeze"])

@@ -176,7 +176,7 @@ class Evaluations(Resource[K]):
     def download(self, id: str, *, format: Optional[DownloadFormat] = None) -> bytes:
         """Return an evaluation as a file: the JSON of the command, CSV, LaTeX, or a page that needs no other file."""
 
-    @route("GET", "/v1/evaluations/{id}/comparison")
+    @route("GET", "/v1/evaluations/{id}/comparison", timed=True)
     def compare(
         self,
         id: str,

@@ -72,7 +72,7 @@ class Sets(Resource[K]):
         stored = await self._wire.send(Sets.get.call(_frozen_set_id(job)))
         return _frozen_set_from_job(job, answer, stored)
 
-    @route("POST", "/v1/reference-sets/{id}/derive")
+    @route("POST", "/v1/reference-sets/{id}/derive", timed=True)
     def derive(
         self,
         id: str,
