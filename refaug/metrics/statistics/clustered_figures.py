@@ -13,15 +13,7 @@ from typing import Literal
 import numpy as np
 import scipy
 
-from refaug.metrics.statistics.resampling import (
-    NO_SPREAD,
-    Estimate,
-    Floats,
-    Labels,
-    ValueOfSums,
-    check_level,
-    p_of_signs,
-)
+from refaug.metrics.statistics.resampling import Estimate, Floats, Labels, ValueOfSums, check_level
 
 Side = Literal["two-sided", "greater"]
 _ROUNDING = 1e-12
@@ -48,8 +40,8 @@ def jackknifed(
     freedom = len(labels) - 1
     error = sqrt(freedom / len(labels) * float(((without - without.mean()) ** 2).sum()))
     if error < _ROUNDING:
-        p = _p_without_spread(0.0 if abs(value) < _ROUNDING else value, len(labels), side)
-        return Estimate(value=value, p=p, why=NO_SPREAD)
+        p = _p_of_signs(0.0 if abs(value) < _ROUNDING else value, len(labels), side)
+        return Estimate(value=value, p=p, why="all contexts show the same, which does not show how others would vary")
     half = float(scipy.stats.t.ppf((1 + level) / 2, freedom)) * error
     return Estimate(value=value, low=value - half, high=value + half, p=_p(value, error, freedom, side))
 
@@ -69,7 +61,8 @@ def _p(value: float, error: float, freedom: int, side: Side) -> float:
     return float(2 * scipy.stats.t.sf(abs(value) / error, freedom))
 
 
-def _p_without_spread(value: float, clusters: int, side: Side) -> float:
+def _p_of_signs(value: float, clusters: int, side: Side) -> float:
+    """Return how often all clusters would be on the side of the value, or on one side, if each were so by chance."""
     if value == 0 or (side == "greater" and value < 0):
         return 1.0
-    return p_of_signs(clusters) / 2 if side == "greater" else p_of_signs(clusters)
+    return 0.5**clusters if side == "greater" else 0.5 ** (clusters - 1)

@@ -26,7 +26,6 @@ Labels = NDArray[Any]
 ValueOfSums = Callable[[Floats], Floats]
 
 FEWEST_UNITS: Final = 6  # people that are drawn: of five, all on one side are no rare chance (p = .06)
-NO_SPREAD: Final = "all replies show the same, which does not show how others would vary"
 _BLOCK_BYTES = 32 * 1024 * 1024
 _DRAWN_BYTES = 1024 * 1024
 _COUNTED_A_STEP = 1_000  # rows that numpy counts in the time of a step of a loop in Python
@@ -240,8 +239,7 @@ def paired_bootstrap(
 
     With Δ the difference on all replies and Δ* that of a draw, the draws are shifted to the null hypothesis, as
     sacrebleu does: p = (#{|Δ* − mean Δ*| ≥ |Δ|} + 1) / (draws + 1), two-sided. sacrebleu counts > instead of ≥, which
-    would call a system different from itself. The interval is that of the unshifted Δ*. Where these are all the same,
-    there is none, and p is that of the signs.
+    would call a system different from itself. The interval is that of the unshifted Δ*.
     """
     check_resampling(draws=draws, seed=seed, level=level)
     results: dict[str, Paired] = {}
@@ -251,9 +249,8 @@ def paired_bootstrap(
         for s, name in enumerate(group.names, start=1):
             deltas = drawn[:, s] - drawn[:, 0]
             estimate = _estimate(values[s] - values[0], deltas, level)
-            scale, shifted = _scale(values, s), deltas - (estimate.mean or 0.0)
-            tested = _without_spread(estimate, len(group.units), draws, scale) or _with_p(estimate, shifted, scale)
-            results[name] = group.paired(values, s, tested)
+            shifted = deltas - (estimate.mean or 0.0)
+            results[name] = group.paired(values, s, _with_p(estimate, shifted, _scale(values, s)))
     return {name: results[name] for name in statistics if name != baseline}
 
 
@@ -370,19 +367,6 @@ def _with_p(estimate: Estimate, under_null: Floats, scale: float) -> Estimate:
         return estimate
     as_large = int(np.count_nonzero(np.abs(defined) >= abs(estimate.value) - _SAME * scale))
     return replace(estimate, p=(as_large + 1) / (len(defined) + 1))
-
-
-def _without_spread(estimate: Estimate, units: int, draws: int, scale: float) -> Estimate | None:
-    """Return a difference that is not 0 and the same in every draw, which has no interval; None for others."""
-    value, low, high = estimate.value, estimate.low, estimate.high
-    if value is None or low is None or high is None or high - low > _SAME * scale or abs(value) <= _SAME * scale:
-        return None
-    return replace(estimate, low=None, high=None, p=max(p_of_signs(units), 1 / (draws + 1)), why=NO_SPREAD)
-
-
-def p_of_signs(units: int) -> float:
-    """Return how often all units would be on one side if each were on either by chance."""
-    return 0.5 ** (units - 1)
 
 
 def _scale(values: Floats, system: int) -> float:

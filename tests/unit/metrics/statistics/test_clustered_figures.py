@@ -31,7 +31,7 @@ def test_figures_without_spread_have_the_p_of_signs_and_no_interval() -> None:
     for clusters, p in ((2, 1 / 2), (5, 1 / 16)):
         found = clustered_mean(np.ones(clusters), np.arange(clusters))
         assert (found.value, found.low, found.high, found.p) == (1, None, None, p)
-        assert found.why == "all replies show the same, which does not show how others would vary"
+        assert found.why == "all contexts show the same, which does not show how others would vary"
     assert clustered_mean(np.zeros(5), np.arange(5)).p == 1
     assert clustered_mean(np.ones(5), np.arange(5), side="greater").p == 1 / 32
     assert clustered_mean(-np.ones(5), np.arange(5), side="greater").p == 1
