@@ -409,6 +409,7 @@ def test_a_worker_begins_what_schedules_say_and_what_is_asked_for_later(jobs, da
 
 
 def test_what_cannot_be_tidied_keeps_no_job_waiting(jobs, database, run_once):
+    database.home.home.mkdir(parents=True, exist_ok=True)  # a database elsewhere makes none
     (database.home.home / "evaluations").write_text("no folder")
     job = jobs.enqueue("kind", {}, [])
     assert run_once(lambda *_, **__: {}) == 0
