@@ -415,7 +415,7 @@ def test_events_come_while_the_job_runs_and_the_stream_ends_with_it(home: Settin
 def listening(
     client: TestClient, job: str, headers: Mapping[str, str] | None = None, *, texts: list[str] | None = None
 ) -> threading.Thread:
-    """Somebody who follows a job from now on; what was sent to them is added to `texts`."""
+    """Follow a job from now on; what the server sends is added to `texts`."""
 
     def follow() -> None:
         text = client.get(f"/v1/jobs/{job}/events", headers=headers).text

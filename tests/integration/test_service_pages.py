@@ -221,7 +221,7 @@ def test_a_failure_is_the_last_one_until_the_same_job_goes_well(home: Settings, 
     assert "it broke" in shown()
     ended("rater", "base")
     assert "it broke" not in shown()
-    with database.writing() as connection:  # the same order clears a schedule's failure, whoever gives it
+    with database.writing() as connection:  # the same order clears a schedule's failure, whichever key gives it
         connection.exec_driver_sql("UPDATE jobs SET schedule = 'gone', finished = ? WHERE id = ?", (later(), failed))
     assert "it broke" in shown()
     ended("rater", "base")

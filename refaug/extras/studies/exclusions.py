@@ -131,8 +131,8 @@ def _degraded_not_lower(
         p = float(scipy.stats.mannwhitneyu(worse, better, alternative="less").pvalue)
         means = f"mean {fmean(worse):.3g} against {fmean(better):.3g}, p = {p:.2g}"
         return f"the degraded bot is not rated lower: {means}" if not p < ALPHA else ""
-    beside = [row for row in choice_rows(degraded, questions) if (row.left in plain) is not (row.right in plain)]
-    choices = [row.outcome if row.left in plain else -row.outcome for row in beside]
+    against_plain = [row for row in choice_rows(degraded, questions) if (row.left in plain) is not (row.right in plain)]
+    choices = [row.outcome if row.left in plain else -row.outcome for row in against_plain]
     if not choices:
         return None
     return f"the degraded bot is not chosen less often, in {len(choices)} choices" if sum(choices) <= 0 else ""

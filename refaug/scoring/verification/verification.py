@@ -477,8 +477,8 @@ def _id_words(file: ScoreFile, items: Sequence[Item]) -> str:
     if listed is None:
         return ""
     before, now = [str(name) for name in listed], [item.id for item in items]
-    of_file, given = set(before), set(now)
-    gone, new = [name for name in before if name not in given], [name for name in now if name not in of_file]
+    ids_in_file, ids_given = set(before), set(now)
+    gone, new = [name for name in before if name not in ids_given], [name for name in now if name not in ids_in_file]
     words = [
         f"{what}: {', '.join(names[:3])}" for what, names in (("not given", gone), ("not in the file", new)) if names
     ]

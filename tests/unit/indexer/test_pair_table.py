@@ -315,7 +315,7 @@ def test_fingerprint_covers_everything_an_index_takes_from_a_pair(tmp_path, engi
     prints += engine.rows("SELECT utterance_key, fingerprint FROM fingerprint")
     assert {found for found, _ in prints} == {key("hi")}
     assert len({found for _, found in prints}) == 10
-    # what an index wrote down must still be what is found: these numbers may never change
+    # indexes store these numbers, so they may never change
     fields = "one\x1fd\x1f1\x1fho\x1fhi\x1f1577836800000000"
     assert prints[0][1] == first_half_of_md5(f"{fields}\x1fbob") == 3534338009323652078
     assert prints[8][1] == first_half_of_md5(fields) == 3513077852046320976

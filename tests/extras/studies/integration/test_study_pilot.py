@@ -34,7 +34,7 @@ def entered(client: TestClient, token: str) -> Person:
 
 
 def vote(person: Person) -> dict[str, Any]:
-    """A whole task: nobody says anything, and the left one is better."""
+    """Finish a task without a message; the left bot is better."""
     task = person.done("tasks/next")["task"]["id"]
     person.done(f"tasks/{task}/answers", {"answers": {"better": "left"}})
     return person.done(f"tasks/{task}/finish")

@@ -74,7 +74,7 @@ def test_the_bot_beside_the_degraded_one_is_known_from_the_tasks_of_everybody():
     found = applied(plain, {"degraded_not_lower": True}, PAIR)
     assert (list(found.reasons), found.judged["degraded_not_lower"]) == (["P-2"], 2)
     found = applied([task for task in plain if task.participant != "P-0"], {"degraded_not_lower": True}, PAIR)
-    assert (dict(found.reasons), found.judged["degraded_not_lower"]) == ({}, 0)  # which one is worse, nobody knows
+    assert (dict(found.reasons), found.judged["degraded_not_lower"]) == ({}, 0)  # which bot is worse is unknown
 
 
 def test_one_answer_everywhere_leaves_out():

@@ -252,7 +252,7 @@ def give_next_task(connection: Connection, attending: Attendance) -> str | None:
 
 
 def _unanswered_work(connection: Connection, attending: Attendance) -> _ChosenWork | None:
-    """Return the work that releasing somebody's task gives; where it gives none, nobody's is released."""
+    """Return the work that releasing a waiting task gives; a task that gives none is not released."""
     with connection.begin_nested() as savepoint:
         work = _work(connection, attending, None) if expire_unanswered_task(connection, attending) else None
         if work is None:
