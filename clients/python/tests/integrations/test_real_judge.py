@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import sqlite3
 import subprocess
 from collections.abc import Iterator
@@ -125,7 +126,10 @@ def stored(home: Path) -> int:
 
 
 @pytest.mark.faults
-def test_it_is_certified_for_what_it_is_worth_cancelled_and_resumed(home: Path, items: Path) -> None:
+def test_it_is_certified_for_what_it_is_worth_cancelled_and_resumed(home: Path, items: Path, tmp_path: Path) -> None:
+    shutil.copytree(home / "judges", tmp_path / "judges")
+    shutil.copy(home / "fit.toml", tmp_path)
+    home = tmp_path  # a passport changes what the others find
     of_home = ("--name", "small", "--rubric", home / "fit.toml", "--most", 20, "--json")
     certify = ("judge", "certify", "small", items, *of_home)
     stopped = start(home, *certify)
@@ -146,17 +150,22 @@ def test_it_is_certified_for_what_it_is_worth_cancelled_and_resumed(home: Path, 
     assert not passport["certified"]  # so small a model rates everything alike, or at random
     assert passport["why_not"]
     assert {probe["probe"] for probe in passport["probes"]} >= {"order", "length", "grade", "null", "drift"}
+    scored_with_a_warning(home, items, "passport small@")
 
 
 def test_it_scores_with_a_warning_and_is_refused_where_a_passport_is_required(home: Path, items: Path) -> None:
+    scored_with_a_warning(home, items, "judge small has no passport")
+
+
+def scored_with_a_warning(home: Path, items: Path, warning: str) -> None:
     metric = ("-m", f"judge:model=small,rubric={home / 'fit.toml'}", "--draws", 0, "--json")
     scored, _ = refaug(home, "score", items, *metric)
     systems = scored["scores"][0]["systems"]
     assert [system["unscored"] for system in systems.values()] == [0, 0]
     assert all(reply["score"] in (0, 0.25, 0.5, 0.75, 1) for reply in systems["given"]["replies"])
-    assert any("passport small@" in warning for warning in scored["warnings"])
+    assert any(warning in said for said in scored["warnings"])
     refused = start(home, "score", items, *metric, "--require-passport")
-    assert "passport small@" in refused.communicate(timeout=120)[1]
+    assert warning in refused.communicate(timeout=120)[1]
     assert refused.returncode == 3
 
 
