@@ -35,6 +35,7 @@ class AskedQuestion:
     least: float | None = None
     most: float | None = None
     is_reversed: bool = False
+    scope: str = "task"
 
     def turned(self, answer: float) -> float:
         """Return the answer so that higher is better."""
@@ -104,7 +105,12 @@ def _question(entry: Any, place: int) -> AskedQuestion:
                 f"protocol: form.questions[{place}]: {least!r} to {most!r} is not a scale", remedy="such as 1 to 7"
             )
     return AskedQuestion(
-        id=entry["id"], type=kind, least=least, most=most, is_reversed=bool(entry.get("reverse", False))
+        id=entry["id"],
+        type=kind,
+        least=least,
+        most=most,
+        is_reversed=bool(entry.get("reverse", False)),
+        scope=str(entry.get("scope", "task")),
     )
 
 

@@ -332,7 +332,16 @@ TIE: Final = "tie"
 
 
 def require_possible_decision(question: AskedQuestion, answer: float | str, systems: Sequence[str]) -> None:
-    """Refuse what no participant could have said: a number beyond the scale, a system that was not shown."""
+    """Refuse what no participant could have said: a number beyond the scale, a system that was not shown.
+
+    And what does not say about what: of two bots, or of turns, a decision names none.
+    """
+    if question.scope == "turn" or (question.scope == "side" and len(systems) > 1):
+        about = "turn" if question.scope == "turn" else "bot of a pair"
+        raise BadInput(
+            f"question: {question.id} is asked about each {about}, so one decision cannot stand for its answers",
+            remedy="a question about the whole task",
+        )
     if question.type is AnswerType.NUMBER:
         least, most = question.least or 0, question.most or 0
         if not is_number(answer) or not least <= answer <= most:

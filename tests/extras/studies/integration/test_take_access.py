@@ -249,6 +249,28 @@ def test_nobody_loses_a_task_to_one_who_gets_nothing_for_it(client: TestClient) 
     assert entered(client, token).done("tasks/next")["step"] == "task"  # who can do it gets it
 
 
+def test_of_tasks_that_wait_the_oldest_with_work_for_another_is_released(client: TestClient) -> None:
+    protocol = {"kind": "rate-reply", "consent": "Yes?", "per_participant": 2, "ratings_per_item": 2}
+    token = new_study(client, "older", protocol, [ITEM, {**ITEM, "id": "another"}])
+    quick = entered(client, token)
+    rated(quick)
+    for _ in range(3):
+        assert entered(client, token).done("tasks/next")["step"] == "task"
+    study = client.get("/v1/studies/older").json()["id"]
+    where = "FROM study_tasks WHERE study = :study AND state"
+    with client.app.state.refaug.database.writing() as connection:  # type: ignore[attr-defined]
+        own = connection.scalar(text(f"SELECT unit {where} = 'done'"), {"study": study})
+        waiting = connection.execute(text(f"SELECT id, unit {where} != 'done'"), {"study": study}).all()
+        for task, unit in waiting:  # that of the reply that was rated already is the oldest
+            soon = time_text(datetime.now(UTC) + timedelta(seconds=10 if unit == own else 20))
+            row = {"soon": soon, "task": task}
+            connection.execute(text("UPDATE study_tasks SET reserved_until = :soon WHERE id = :task"), row)
+    assert quick.done("tasks/next")["step"] == "task"
+    with client.app.state.refaug.database.reading() as connection:  # type: ignore[attr-defined]
+        released = connection.scalars(text(f"SELECT unit {where} = 'expired'"), {"study": study}).all()
+    assert released == [next(unit for _, unit in waiting if unit != own)]
+
+
 def test_who_comes_when_all_places_are_taken_is_told_before_anything_is_asked(client: TestClient) -> None:
     token = new_study(client, "taken", chat_protocol("quokka", participants=1))
     reading = Person(client)

@@ -111,3 +111,17 @@ def test_a_decision_is_an_answer_that_could_have_been_given(question, value, rem
     assert remedy in refused.value.remedy
     require_possible_decision(questions["quality"], 7, ("a",))
     require_possible_decision(questions["better"], "tie", ("a", "b"))
+
+
+@pytest.mark.parametrize(
+    ("scope", "systems", "refusal"),
+    [("side", "ab", "each bot of a pair"), ("turn", "a", "each turn"), ("side", "a", None), ("task", "ab", None)],
+)
+def test_one_decision_does_not_stand_for_answers_about_several_bots_or_turns(scope, systems, refusal):
+    warmth = {"id": "warmth", "text": "w", "type": "likert", "scope": scope}
+    (question,) = protocol_questions(protocol(warmth), ())
+    if refusal is None:
+        require_possible_decision(question, 4, systems)
+        return
+    with pytest.raises(BadInput, match=refusal):
+        require_possible_decision(question, 4, systems)

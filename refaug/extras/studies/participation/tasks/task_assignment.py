@@ -58,7 +58,7 @@ _UNANSWERED: Final = (
         STUDY_PARTICIPANTS.c.answered.is_(None),
     )
     .order_by(STUDY_TASKS.c.reserved_until, STUDY_TASKS.c.id)
-    .limit(1)
+    .limit(20)
     .with_for_update(of=STUDY_TASKS, skip_locked=True)
 )
 
@@ -66,23 +66,22 @@ _UNANSWERED: Final = (
 def expire_due_tasks(connection: Connection, attending: Attendance) -> None:
     """Give back the reservations of tasks whose time is over."""
     whose = {"study": attending.study.id, "participant": attending.participant.id, "now": time_text(attending.now)}
-    _expire(connection, attending, connection.execute(_DUE, whose).all())
+    expire_tasks(connection, attending, connection.execute(_DUE, whose).all())
 
 
-def expire_unanswered_task(connection: Connection, attending: Attendance) -> bool:
-    """Release the oldest task of a participant who has not answered yet, and return whether there is one.
+def unanswered_tasks(connection: Connection, attending: Attendance) -> Sequence[Any]:
+    """Return the oldest tasks of participants who have not answered yet.
 
-    Only where no other task is left, and not while its participant may be reading: one who comes back after that can
-    still finish it, so that one task more is done.
+    Not while their participants may be reading: one who comes back after such a task was released can still finish it,
+    so that one task more is done.
     """
     until = attending.now + timedelta(minutes=attending.protocol["reservation_minutes"]) - _READING
     whose = {"study": attending.study.id, "participant": attending.participant.id, "until": time_text(until)}
-    rows = connection.execute(_UNANSWERED, whose).all()
-    _expire(connection, attending, rows)
-    return bool(rows)
+    return connection.execute(_UNANSWERED, whose).all()
 
 
-def _expire(connection: Connection, attending: Attendance, rows: Sequence[Any]) -> None:
+def expire_tasks(connection: Connection, attending: Attendance, rows: Sequence[Any]) -> None:
+    """Give back the reservations of these tasks."""
     for row in rows:
         values = {"state": "expired", "ended": time_text(attending.now)}
         connection.execute(update(STUDY_TASKS).where(STUDY_TASKS.c.id == row.id).values(values))
@@ -252,12 +251,15 @@ def give_next_task(connection: Connection, attending: Attendance) -> str | None:
 
 
 def _unanswered_work(connection: Connection, attending: Attendance) -> _ChosenWork | None:
-    """Return the work that releasing a waiting task gives; a task that gives none is not released."""
-    with connection.begin_nested() as savepoint:
-        work = _work(connection, attending, None) if expire_unanswered_task(connection, attending) else None
-        if work is None:
+    """Return the work that releasing a waiting task gives; tasks that give none are not released."""
+    for row in unanswered_tasks(connection, attending):
+        with connection.begin_nested() as savepoint:
+            expire_tasks(connection, attending, [row])
+            work = _work(connection, attending, None)
+            if work is not None:
+                return work
             savepoint.rollback()
-    return work
+    return None
 
 
 def _set_position(connection: Connection, attending: Attendance, position: int) -> None:

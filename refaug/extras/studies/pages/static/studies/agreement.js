@@ -40,7 +40,8 @@ function row(study, { item, question, bot, ratings, adjudicated }, mayChange) {
   const asked = study.protocol.form.questions.find((one) => one.id === question) ?? { id: question };
   const value = text({ "aria-label": `Value that counts for ${question} of ${item}`, value: adjudicated?.value ?? "" }), note = text({ "aria-label": `Reason for ${question} of ${item}`, placeholder: "reason", value: adjudicated?.note ?? "", maxlength: 2_000 });
   const state = element("p", { role: "status", class: "faint" }, adjudicated ? "decided" : "");
-  const decided = adjudicated && !mayChange && element("p", { class: "faint" }, "decided: ", userText(String(adjudicated.value)), adjudicated.note && [", ", userText(adjudicated.note)]);
+  const mayDecide = mayChange && !bot; // a decision names no bot
+  const decided = adjudicated && !mayDecide && element("p", { class: "faint" }, "decided: ", userText(String(adjudicated.value)), adjudicated.note && [", ", userText(adjudicated.note)]);
   return element("li", {}, element("p", {}, element("b", {}, userText(question)), bot && [" about ", userText(bot)], " of ", userText(item), ": ", ratings.map((one, place) => [place ? ", " : "", String(one.value)])),
-    !mayChange ? decided : decisionForm(study, { item, question: asked, value, note, state, className: "row" }), mayChange && state);
+    mayDecide ? [decisionForm(study, { item, question: asked, value, note, state, className: "row" }), state] : decided);
 }
