@@ -6,6 +6,7 @@ everything goes on where it was, with nothing lost, doubled or half there.
 
 from __future__ import annotations
 
+import os
 import shutil
 import sqlite3
 import subprocess
@@ -493,6 +494,24 @@ def test_on_a_full_disk_what_is_to_be_kept_is_507_and_with_room_it_goes_on(disk:
         assert len(client.get("/v1/jobs").json()["jobs"]) == 1
         assert len(client.get("/v1/reference-sets").json()["sets"]) == 1
         assert scored(client) == before
+
+
+@pytest.mark.machine
+def test_who_may_write_leaves_room_for_the_service_itself(disk: Path) -> None:
+    with client_of(Settings(home=disk / "home")) as client:
+        before = scored(client)
+        room = fill(disk)
+        os.truncate(disk / "filler", (disk / "filler").stat().st_size - (200 << 10))  # of 24 MB
+        for path, body in (
+            ("logs/new/dialogues", {"dialogues": [talk(1)]}),
+            ("reference-sets", {"items": ITEMS, "purpose": "test"}),
+        ):
+            answer = client.post(f"/v1/{path}", json=body)
+            assert (answer.status_code, answer.json()["code"]) == (507, "storage_full")
+        assert client.put("/v1/schedules/night", json=NIGHT).status_code == 201
+        assert scored(client) == before
+        room()
+        assert client.post("/v1/logs/new/dialogues", json={"dialogues": [talk(1)]}).status_code == 202
 
 
 def filling(disk: Path, made: list[Callable[[], None]]) -> JobFunction:

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterator
 from typing import Final
 
-from refaug.core.errors import RefaugError
+from refaug.core.errors import RefaugError, StorageFull
 from refaug.service.web.state import ServiceState
 
 log = logging.getLogger(__name__)
@@ -17,6 +17,17 @@ _FIRST_S: Final = 1.0
 _EVERY_S: Final = 10.0
 _LEAST_FREE: Final = 0.05  # of the disk
 _LEAST_BYTES: Final = 1 << 30
+_KEPT: Final = 0.01  # of the disk, and at most as much as above: room for what the service itself writes
+
+
+def require_room(state: ServiceState) -> None:
+    """Refuse what may grow without end while only the room is free that jobs, keys and studies need."""
+    disk = shutil.disk_usage(state.home.home)
+    if disk.free < (kept := min(_LEAST_BYTES, _KEPT * disk.total)):
+        raise StorageFull(
+            f"the disk is nearly full: the last {kept / 1e6:,.0f} MB are kept for the service itself",
+            remedy="send it again when there is room: the operator removes what is not needed",
+        )
 
 
 def find_degraded(state: ServiceState) -> Iterator[str]:

@@ -19,6 +19,7 @@ from refaug.service.scopes import Scope
 from refaug.service.web.answers import json_response
 from refaug.service.web.connection.body import body_of
 from refaug.service.web.dependencies import After, Limit, count_items, key_of, page_of
+from refaug.service.web.handling.degradation import require_room
 from refaug.service.web.handling.job_queueing import (
     CreatedResource,
     IdempotencyKey,
@@ -222,6 +223,7 @@ async def post_dialogues(
     The same dialogues sent again are known and kept once, so that a request without an answer can be repeated.
     """
     count_items(request, len(posted.dialogues))
+    await run_in_threadpool(require_room, state_of(request))
     try:
         report = await run_in_threadpool(state_of(request).inbox.add, name, posted.dialogues, on_error=posted.on_error)
     except BadDialogues as error:

@@ -51,6 +51,7 @@ from refaug.service.web.dependencies import (
     while_connected,
 )
 from refaug.service.web.handling import database_threads
+from refaug.service.web.handling.degradation import require_room
 from refaug.service.web.handling.job_queueing import IdempotencyKey, create_once
 from refaug.service.web.handling.request_lease import DeadlineProgress
 from refaug.service.web.handling.set_freezing import SetFreezing, frozen_set_resource
@@ -246,6 +247,7 @@ async def freeze_set(request: Request, deadline: Deadline, idempotency_key: Idem
     raw = await read_body(request)
     body = await parse_body(SetIn, raw)
     count_items(request, len(body.items))
+    await run_in_threadpool(require_room, state_of(request))
 
     freezing = SetFreezing(state_of(request), body, deadline, key_of(request).name)
     created = create_once(request, "reference-sets", idempotency_key, raw, freezing.resource)
@@ -261,6 +263,7 @@ async def derive_set(
 ) -> Response:
     """Make a set of other weights out of what another one has stored, or people have said, without index or rater."""
     state = state_of(request)
+    await run_in_threadpool(require_room, state)
 
     def derive(progress: DeadlineProgress) -> FreezeResult:
         people = None
