@@ -460,6 +460,19 @@ def test_a_stream_tells_nothing_more_when_its_key_was_revoked(home: Settings) ->
         assert [one.data["state"] for one in followed(client, job)] == ["queued", "cancelled"]
 
 
+def test_a_silent_stream_ends_with_its_key(home: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(routes, "PING_S", 0.02)
+    database = Database.open(home)
+    (token, key), (admin, _) = (KeyStore(database).create(scope, [scope]) for scope in (Scope.READ, Scope.ADMIN))
+    database.close()
+    with client_of(home, ready=False, keys=True) as client:
+        client.headers["Authorization"] = f"Bearer {admin}"
+        stream = listening(client, started(client, **UPDATE), {"Authorization": f"Bearer {token}"})
+        assert client.delete(f"/v1/keys/{key.id}").status_code == 200
+        stream.join(30)
+        assert not stream.is_alive()
+
+
 def test_streams_end_when_the_server_is_told_to_stop(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     stream = listening(client, started(client, **UPDATE))
     monkeypatch.setattr(AppStatus, "should_exit", True)  # as uvicorn's handler of signals does

@@ -35,10 +35,16 @@ class EventStream(EventSourceResponse):
         remedy: str,
         ping_s: float = PING_S,
     ) -> None:
+
+        def ping() -> ServerSentEvent:
+            if not _is_allowed(request):
+                stopping.set()  # a silent stream ends, too
+            return _ping()
+
         super().__init__(
             _while_allowed(content, request),
             ping=ping_s,
-            ping_message_factory=_ping,
+            ping_message_factory=ping,
             sep="\n",
             shutdown_event=stopping,
             shutdown_grace_period=_GRACE_S,
@@ -61,11 +67,17 @@ async def _while_allowed(
     """Yield the events until the key of the request was revoked or has expired."""
     async with aclosing(content):
         async for event in content:
-            try:
-                state_of(request).keys.check(token_of(request))
-            except RefaugError:
+            if not _is_allowed(request):
                 return
             yield event
+
+
+def _is_allowed(request: Request) -> bool:
+    try:
+        state_of(request).keys.check(token_of(request))
+    except RefaugError:
+        return False
+    return True
 
 
 def _stream_count(app: FastAPI) -> int:
