@@ -20,7 +20,7 @@ _SIGNS = {"better": "better", "worse": "**worse**"}
 
 
 def main() -> int:
-    """Write the summary and the comment; 1 where a metric is worse, and that is to fail."""
+    """Write the summary and the comment; 1 where a metric is worse or lacks replies, and that is to fail."""
     comparison: dict[str, Any] = json.load(sys.stdin)
     title = os.environ.get("TITLE") or "Replies before and after"
     text = "\n".join(_lines(comparison, title)) + "\n"
@@ -29,11 +29,23 @@ def main() -> int:
         with Path(summary).open("a", encoding="utf-8") as file:
             file.write(text)
     _comment(f"<!-- refaug: {title.replace('--', '- -')} -->\n{text}")
-    worse = [pair["metric"] for pair in comparison["comparisons"] if pair["verdict"] == "worse"]
-    if worse and os.environ.get("FAIL_WHEN_WORSE", "true") != "false":
-        sys.stdout.write(f"::error::worse beyond chance: {', '.join(worse)}\n")
-        return 1
-    return 0
+    pairs = comparison["comparisons"]
+    failures = {
+        "worse beyond chance": [pair["metric"] for pair in pairs if pair["verdict"] == "worse"],
+        "items that one file alone has a score for": [
+            f"{pair['metric']} {left_out:,}" for pair in pairs if (left_out := _left_out(pair))
+        ],
+    }
+    if os.environ.get("FAIL_WHEN_WORSE", "true") == "false":
+        return 0
+    for what, metrics in failures.items():
+        if metrics:
+            sys.stdout.write(f"::error::{what}: {', '.join(metrics)}\n")
+    return int(any(failures.values()))
+
+
+def _left_out(pair: Mapping[str, Any]) -> int:
+    return max(test["left_out"] for test in pair["tests"])
 
 
 def _lines(comparison: Mapping[str, Any], title: str) -> Iterator[str]:

@@ -183,3 +183,21 @@ def test_a_push_has_a_summary_and_no_comment(folder: Path, api: Api) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert api.calls == []
     assert "::notice::no comment: this is not a run of a pull request" in done.stdout
+
+
+def test_replies_that_are_missing_fail_the_step_and_are_counted(folder: Path, api: Api) -> None:
+    (line,) = re.findall(r"run: (refaug score .*)", (ACTION / "README.md").read_text("utf-8"))
+    environment = {**os.environ, "PATH": f"{folder / 'bin'}:{os.environ['PATH']}"}
+    for name, most in (("before", 24), ("after", 4)):
+        items = [{"id": f"i{number}", "references": [gold]} for number, gold in enumerate(REFERENCES)]
+        replies = [{"replies": {"model": reply}} for reply in GOOD[:most]] + [{}] * (24 - most)
+        answered = [json.dumps({**item, **reply}) for item, reply in zip(items, replies, strict=True)]
+        (folder / "answered.jsonl").write_text("\n".join(answered), "utf-8")
+        subprocess.run(
+            ["sh", "-ec", line.replace("after.json", f"{name}.json")], cwd=folder, env=environment, check=True
+        )
+    done = step(folder, api, before="before.json", after="after.json")
+    assert done.returncode == 1
+    assert done.stdout.endswith("::error::items that one file alone has a score for: chrf 20\n")
+    assert "- chrf, model: 20 items have a score in one of the two alone, and are left out\n" in api.comments[0]["body"]
+    assert step(folder, api, before="before.json", after="after.json", fail_when_worse="false").returncode == 0

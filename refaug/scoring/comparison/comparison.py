@@ -455,6 +455,10 @@ def _warnings(first: ScoreFile, second: ScoreFile, comparison: RunComparison, la
             yield f"{difference}, which should not change a score"
     if lacking:
         yield f"only one of the files has scores by {', '.join(dict.fromkeys(lacking))}"
+    for pair in comparison.pairs:
+        if left_out := max(test.left_out for test in pair.tests):
+            systems = " and ".join(dict.fromkeys((pair.first_system, pair.second_system)))
+            yield f"{pair.metric}, {systems}: {left_out:,} items have a score in one of the two alone, and are left out"
     tests = [test for pair in comparison.pairs for test in pair.tests]
     yield from dict.fromkeys(test.note for test in tests if test.note)
     if any(test.level is ScoreLevel.CORPUS and test.p_randomisation is None for test in tests):
