@@ -529,6 +529,26 @@ def test_erasing_a_speaker_withdraws_sets_with_what_they_said(empty):
     assert not any(b"at the mill" in path.read_bytes() for path in folder.rglob("*") if path.is_file())
 
 
+def test_a_log_that_loses_all_does_not_keep_its_texts_in_a_compacted_index(empty):
+    for log, speaker, reply in (("chat", "bob", "at the mill"), ("other", "eve", "at the market")):
+        turns = [{"text": "where do you buy tea", "speaker": "ann"}, {"text": reply, "speaker": speaker}]
+        empty.post({"id": "d1", "turns": turns}, log=log)
+        empty("ingest", log=log, posted=True, workers=0)
+    empty("vectors", logs=["chat", "other"], name="both", dimensions=4, epochs=1, min_count=1, **ONE)
+    built = {"name": "both", "vectors": "both", "check_queries": 0, "least_coverage": 0.0}
+    empty("index-build", logs=["chat", "other"], **built, **ONE)
+    (index,) = empty("erase", log="other", speakers=["eve"], compact=True, **ONE)["indexes"]
+    assert (index["compacted"], empty.indexes.versions("both")) == (True, [index["version"]])
+    folder = empty.indexes.folder("both", index["version"])
+    assert not any(b"at the market" in path.read_bytes() for path in folder.rglob("*") if path.is_file())
+    told = Told()
+    (index,) = empty("erase", log="chat", speakers=["bob"], compact=True, told=told, **ONE)["indexes"]
+    assert (index["compacted"], empty.indexes.versions("both")) == (False, [index["version"]])
+    assert told.warnings == [
+        "log chat, other has no pairs; what was erased is masked in index both, and still in its files"
+    ]
+
+
 def acts(jobs: Jobs, job: str) -> list[tuple[str, str]]:
     return [(act.action, act.subject) for act in JobActs(jobs.home).of_job(job)]
 

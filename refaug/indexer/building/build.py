@@ -60,16 +60,18 @@ def build_index(
     progress: Progress,
     *,
     again: bool = False,
+    logs_may_be_empty: bool = False,
     cluster: ConnectedCluster | None = None,
 ) -> IndexBuild:
     """Build a version from the logs as they are now, and publish it if it reaches the requested recall.
 
-    If the published version was built from exactly these inputs, it is returned as it is, unless `again` is set. On a
-    cluster the shards are built side by side, into the same files.
+    If the published version was built from exactly these inputs, it is returned as it is, unless `again` is set. A log
+    without pairs is refused, unless `logs_may_be_empty`; one of the logs must have some in any case. On a cluster the
+    shards are built side by side, into the same files.
     """
     with (
         places.indexes.writing(order.name, f"building index {order.name}") as writer,
-        open_material(places, order) as material,
+        open_material(places, order, logs_may_be_empty=logs_may_be_empty) as material,
     ):
         before = newest_manifest(places, order.name, progress)
         erased = before.erased if before is not None else ErasedKeys()

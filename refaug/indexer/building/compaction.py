@@ -195,7 +195,7 @@ def compact_index(
         if manifest.shards > 1 and not whole:
             built = _compact_shards(places, name, progress, threads=threads, memory=memory, publish=publish)
         if built is None:
-            built = build_index(places, order, progress)
+            built = build_index(places, order, progress, logs_may_be_empty=True)  # pairs are deleted
     with suppress(Conflict), places.indexes.writing(name, f"removing interrupted work on index {name}"):
         for stage in _STAGES:
             Stages.discard(places.cache, f"{stage}-{name}")

@@ -118,9 +118,9 @@ def _logs_with_pairs(places: Places, names: Sequence[str]) -> tuple[StoredLog, .
 
 
 @contextmanager
-def open_material(places: Places, order: IndexOrder) -> Iterator[Material]:
+def open_material(places: Places, order: IndexOrder, *, logs_may_be_empty: bool = False) -> Iterator[Material]:
     """Open the inputs of a build and hold the vectors until the block ends."""
-    logs = _logs_with_pairs(places, order.logs)
+    logs = _logs(places, order.logs) if logs_may_be_empty else _logs_with_pairs(places, order.logs)
     if order.encoder is not None:
         source = encoder_source(places, order.encoder, threads=order.threads)
         held_encoder, encoder = hold_encoder(places, source, threads=order.threads)

@@ -12,7 +12,7 @@ import pyarrow.compute
 from refaug.core.artefacts.kinds import encodings_in
 from refaug.core.artefacts.versions import report_change
 from refaug.core.backoff import Backoff, retry
-from refaug.core.errors import BadInput, CheckFailed, Conflict, Corrupt, Locked
+from refaug.core.errors import BadInput, CheckFailed, Conflict, Corrupt, Locked, SourceChanged
 from refaug.core.records import Item, Origin, Reference
 from refaug.indexer.building.compaction import compact_index
 from refaug.indexer.building.update import require_nothing_erased, update_index
@@ -196,7 +196,9 @@ def _update_index(name: str, order: Erase, context: JobContext, places: Places) 
         return facts
     try:
         built = compact_index(places, name, context.progress, threads=threads, memory=order.memory)
-    except CheckFailed as error:
+    except SourceChanged:
+        raise
+    except (CheckFailed, BadInput) as error:  # such as logs without any pair, of which no index can be built
         context.progress.warn(f"{error.message}; what was erased is masked in index {name}, and still in its files")
         return {**facts, "compacted": False}
     return {**facts, "version": built.version, "compacted": True}
