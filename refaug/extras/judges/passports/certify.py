@@ -29,6 +29,7 @@ from refaug.extras.judges.passports.binding import Binding
 from refaug.extras.judges.passports.probes import (
     BLOCKING,
     ProbedReply,
+    ProbeFinding,
     drift_finding,
     family_of,
     probe_judge,
@@ -102,10 +103,12 @@ def certify(
         findings.append(self_finding(main + noise / 2, labelled.ratings, labelled.contexts, systems, order.own))
     findings = family_of([*findings, drift_finding(noise, labelled.contexts)])
     run.require_one_version(judge)
+    unmeasured = _unmeasured(findings)
+    _require_answers(rated_items.name, unmeasured, run)
 
     agreement = agreement_figures(main, labelled, draws=order.draws, seed=order.seed)
     needed = "kappa" if labelled.is_pass_or_fail else "given_length"
-    why_not = [*_too_low(agreement[needed], needed, order.least), *_blocked(findings)]
+    why_not = [*_too_low(agreement[needed], needed, order.least), *unmeasured, *_blocked(findings)]
     canary, spread = _keep_canary(run, refs), CertifiedSpread.of(noise)
     has_score = np.isfinite(main)
     return {
@@ -198,7 +201,27 @@ def _too_low(agreement: Estimate, name: str, least: float) -> list[str]:
     return []
 
 
-def _blocked(findings: Sequence[Any]) -> list[str]:
+def _unmeasured(findings: Sequence[ProbeFinding]) -> list[str]:
+    """Return which blocking probes have too few scores to find anything: none of these says that all is well."""
+    return [
+        f"probe {finding.name}: {finding.items} of its questions have a score, and below {FEWEST_CONTEXTS} it shows "
+        "nothing"
+        for finding in findings
+        if finding.name in BLOCKING and (finding.p is None or finding.items < FEWEST_CONTEXTS)
+    ]
+
+
+def _require_answers(name: str, unmeasured: Sequence[str], run: _CertifyRun) -> None:
+    """Raise Unavailable where a probe lacks scores, and questions went without an answer."""
+    if unmeasured and run.asking.faults:
+        message, _ = run.asking.faults.most_common(1)[0]
+        raise Unavailable(
+            f"{name}: {unmeasured[0]}; {run.asking.faults.total():,} questions without an answer, such as: {message}",
+            remedy="the same command, once the judge answers: it goes on from the stored answers",
+        )
+
+
+def _blocked(findings: Sequence[ProbeFinding]) -> list[str]:
     return [
         f"probe {finding.name}: {finding.effect.value:+.3f}"
         for finding in findings

@@ -103,6 +103,29 @@ def test_a_judge_that_obeys_and_likes_length_is_found_and_not_certified(home, it
     assert any(why.startswith("probe grade") for why in passport["why_not"])
 
 
+@pytest.mark.parametrize("tokens", [45_000, 57_000])  # spent while the noise is measured, or the probes
+def test_a_budget_that_ends_before_the_probes_certifies_nothing(home, items: Path, tokens: int) -> None:
+    with endpoint(Judged(ScriptedJudge())) as fake:
+        write_judge(home.path, fake.url, budget={"tokens": tokens})
+        ended = certify(home, items)
+        assert (ended.code, "the budget is spent" in ended.err) == (4, True), ended.err
+        assert home("artefacts", "list", "passport", "--json").json == {"versions": []}
+        write_judge(home.path, fake.url)
+        assert certify(home, items).json["passport"]["certified"]
+
+
+def test_a_probe_whose_answers_cannot_be_read_certifies_nothing(home, items: Path) -> None:
+    script = Judged(ScriptedJudge())
+
+    def respond(received: Received) -> dict[str, Any]:
+        return openai("As you wish.") if "</reply>" in received.prompt else script(received)
+
+    with endpoint(respond) as fake:
+        write_judge(home.path, fake.url)
+        passport = certify(home, items).json["passport"]
+    assert (passport["certified"], [why[:13] for why in passport["why_not"]]) == (False, ["probe tags: 0"])
+
+
 def test_scores_warn_without_a_passport_and_are_refused_where_one_is_required(
     home, items: Path, tmp_path: Path
 ) -> None:
