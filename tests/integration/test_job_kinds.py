@@ -549,6 +549,22 @@ def test_a_log_that_loses_all_does_not_keep_its_texts_in_a_compacted_index(empty
     ]
 
 
+def test_a_set_that_is_frozen_while_an_index_is_updated_is_withdrawn_too(jobs, frozen):
+    later = list[str]()
+
+    class Freezes(Told):
+        def stage(self, name: str, total: int | None = None, unit: str = "") -> None:
+            if name == "comparing with the logs":
+                order = {"index": "chat", "rater": "tiny", "settings": {"k": 4}}
+                later.append(jobs("freeze", items="test.jsonl", purpose="test", **order, **ONE)["set"])
+
+    gone = references(jobs, frozen)[0]["dialogue"]
+    found = jobs("erase", log="chat", dialogues=[gone], told=Freezes(), **ONE)
+    assert {one["set"] for one in found["sets"]} == {frozen, *later}
+    with refusing(Withdrawn):
+        jobs.sets.open(later[0])
+
+
 def acts(jobs: Jobs, job: str) -> list[tuple[str, str]]:
     return [(act.action, act.subject) for act in JobActs(jobs.home).of_job(job)]
 

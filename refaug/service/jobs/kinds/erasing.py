@@ -63,8 +63,10 @@ def erase_job(order: Erase, context: JobContext) -> Mapping[str, Any]:
                 f"{len(getattr(order, noun)):,}"
             )
     # Sets come before indexes: an index that cannot be updated must not keep sets in use.
-    sets = stages.run("sets", lambda: {"of": as_json_list(_withdraw_sets(order, context))})
+    stages.run("sets", lambda: {"of": as_json_list(_withdraw_sets(order, context))})
     indexes = stages.run("indexes", lambda: {"of": as_json_list(_erase_from_indexes(order, context))})
+    # Others may have been frozen meanwhile, from the versions that served; those withdrawn before are listed again.
+    sets = stages.run("later sets", lambda: {"of": as_json_list(_withdraw_sets(order, context))})
     (stages.folder / _PAIRS).unlink(missing_ok=True)
     return {
         "log": order.log,
