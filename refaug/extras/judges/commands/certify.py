@@ -72,6 +72,7 @@ def certify_command(
     """
     from refaug.agreement.records import RatedItems  # noqa: PLC0415
     from refaug.extras.judges.language_models.rubric import find_rubric  # noqa: PLC0415  httpx2
+    from refaug.extras.judges.passports.binding import passport_versions  # noqa: PLC0415
     from refaug.extras.judges.passports.certify import CertifyOrder, certify  # noqa: PLC0415  scipy
     from refaug.extras.judges.passports.stored_passports import passport_sections, save_passport  # noqa: PLC0415
     from refaug.scoring.items import BadItem  # noqa: PLC0415
@@ -90,7 +91,7 @@ def certify_command(
             for item in read_set(ItemInputs(items=path), progress)
             if not isinstance(item, BadItem)
         ]
-        asking = open_judge(context, judge, progress)
+        asking, versions = open_judge(context, judge, progress), passport_versions(context.obj)
         figures = certify(
             RatedItems(name=items.stem, items=test_items),
             asking,
@@ -102,6 +103,7 @@ def certify_command(
                 most=measured.most,
                 own={system: system in own for system in systems} if own else {},
                 trained_on=trained_on,
+                after=[f"{name}@{newest}" for name in versions.names() for newest in versions.versions(name)[-1:]],
                 seed=measured.seed,
             ),
             progress,

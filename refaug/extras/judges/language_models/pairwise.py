@@ -71,8 +71,8 @@ class JudgedPair:
 class PairwiseJudge:
     """A language model behind an endpoint that compares replies."""
 
-    def __init__(self, asking: Asking, rubric: Rubric, *, seed: int = 1) -> None:
-        self.asking, self.rubric, self._seed = asking, rubric, seed
+    def __init__(self, asking: Asking, rubric: Rubric, *, seed: int = 1, occasion: str = "") -> None:
+        self.asking, self.rubric, self._seed, self._occasion = asking, rubric, seed, occasion
         self._fingerprints = set[str]()
 
     def choices(self, asked: Sequence[tuple[Sequence[str], str, str]]) -> list[str | Problem]:
@@ -83,7 +83,7 @@ class PairwiseJudge:
 
     def _request(self, turns: Sequence[str], shown: str, other: str) -> ChatRequest:
         messages = pair_messages(self.rubric, turns[-_TURNS:], shown, other)
-        return ChatRequest(messages=messages, max_tokens=_MAX_TOKENS, seed=self._seed)
+        return ChatRequest(messages=messages, max_tokens=_MAX_TOKENS, seed=self._seed, draw=self._occasion)
 
     def compare(self, pairs: Sequence[ReplyPair]) -> list[JudgedPair]:
         """Judge every pair in both orders; equal replies are a tie, and an empty one loses, without a question."""

@@ -99,6 +99,7 @@ def open_passport(home: Settings, spec: str) -> StoredPassport:
 
 
 def passports(home: Settings) -> list[StoredPassport]:
-    """Return the published passports of a home."""
+    """Return the published passports of a home, the one that was published last first."""
     versions = passport_versions(home)
-    return [open_passport(home, name) for name in versions.names() if versions.current(name) is not None]
+    times = {name: time for name in versions.names() if (time := versions.published_at(name)) is not None}
+    return [open_passport(home, name) for name in sorted(times, key=times.__getitem__, reverse=True)]

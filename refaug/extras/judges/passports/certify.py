@@ -35,7 +35,7 @@ from refaug.extras.judges.passports.probes import (
     probe_judge,
     self_finding,
 )
-from refaug.extras.judges.passports.validity import CANARIES, CertifiedSpread, question_json
+from refaug.extras.judges.passports.validity import CANARIES, CertifiedSpread, names_weights, question_json
 from refaug.extras.judges.passports.worth import LabelledReplies, added_by_references, agreement_figures, ceiling
 from refaug.metrics.base import Floats, References
 from refaug.metrics.statistics.label_maps import map_figures
@@ -60,6 +60,7 @@ class CertifyOrder:
     most: int = 100  # contexts that are probed
     own: Mapping[str, bool] = field(default_factory=dict)  # systems of known family: whether it is the judge's
     trained_on: Sequence[Item] = ()
+    after: Sequence[str] = ()  # passports that there are: a judge that cannot be told from another is asked anew
     draws: int = 2_000
     seed: int = 1
 
@@ -89,7 +90,7 @@ def certify(
     )
     _require_labels(rated_items.name, rows.items, labelled, order.trained_on)
     run = _CertifyRun(rows=rows, places=places, asking=asking, rubric=rubric, metric_of=metric_of, progress=progress)
-    run.find_version()
+    run.find_version(order.after)
 
     ways = _ways(rows.items, refs)
     scores = {way: run.scores_of_way(way, order.seed) for way in ways}
@@ -97,7 +98,7 @@ def certify(
     _require_scored(rated_items.name, main, run)
     noise = run.scores(refs, "again ") - main
     probed = _probed_replies(run.questions(refs), labelled, order)
-    findings = probe_judge(judge, PairwiseJudge(asking, rubric), rubric, probed, noise)
+    findings = probe_judge(judge, PairwiseJudge(asking, rubric, occasion=run.occasion), rubric, probed, noise)
     systems = [rows.rows[place].system for place in places.tolist()]
     if order.own:
         findings.append(self_finding(main + noise / 2, labelled.ratings, labelled.contexts, systems, order.own))
@@ -244,8 +245,9 @@ class _CertifyRun:
     progress: Progress
     version: str = ""
     fingerprint: str = ""
+    occasion: str = ""
 
-    def find_version(self) -> None:
+    def find_version(self, after: Sequence[str]) -> None:
         """Ask one question without the store: who answers now decides which stored answers count."""
         question = next((one for one in self.questions(NONE) if one is not None), None)
         if question is None:
@@ -258,10 +260,11 @@ class _CertifyRun:
             raise Unavailable(f"{asking.endpoint.name}: {message}", remedy="refaug judge check JUDGE")
         self.version = self.asking.version = next(iter(judge.answered_by))
         self.fingerprint = judge.settings["fingerprint"].removesuffix("none") if len(judge.answered_by) == 1 else ""
+        self.occasion = "" if names_weights(self.fingerprint) else "".join(f"after {spec} " for spec in after)
 
     def judge(self, metric: JudgedReplies, why: str) -> PointwiseJudge:
         """Return the judge as the metric asks it, on the occasion of a certification."""
-        sampling = sampling_of(metric.settings, f"certify {why}")
+        sampling = sampling_of(metric.settings, f"certify {self.occasion}{why}")
         return PointwiseJudge(self.asking, self.rubric, replace(sampling, repeat=0))
 
     def scores(self, refs: str, why: str, rows: RatedRows | None = None) -> Floats:

@@ -106,8 +106,7 @@ class PassportCheck:
         if self._passport is None or self._why is not None:
             return
         certified = self._passport.figures["answered_by"]
-        tells = certified["fingerprint"] and not _OF_A_PROGRAM.fullmatch(certified["fingerprint"])
-        if tells and list(answered_by) == [certified["name"]]:
+        if names_weights(certified["fingerprint"]) and list(answered_by) == [certified["name"]]:
             return
         self._why = self._stale("+".join(sorted(answered_by)))
         if self._why is not None and self._is_required:
@@ -132,7 +131,7 @@ class PassportCheck:
                 f"passport {self._passport.spec}: of its {len(kept)} questions {len(questions)} are in this home, so "
                 f"whether {self._asking.endpoint.name} is still the same cannot be seen"
             )
-        occasion = f"canary {self._today()} {answered_by} "
+        occasion = f"canary {self._today()} {self._passport.spec} {answered_by} "
         judge = PointwiseJudge(self._asking, self._rubric, replace(self._sampling, occasion=occasion, repeat=0))
 
         def ask(part: slice) -> Floats:
@@ -148,6 +147,11 @@ class PassportCheck:
                 f"({answers.answered} of {verdict.asked} answered)"
             )
         return None
+
+
+def names_weights(fingerprint: str) -> bool:
+    """Return whether a fingerprint changes with the weights of a model."""
+    return bool(fingerprint) and not _OF_A_PROGRAM.fullmatch(fingerprint)
 
 
 def canary_answers(new: Floats, certified: Floats) -> CanaryAnswers:

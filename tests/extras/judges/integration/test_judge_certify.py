@@ -180,6 +180,21 @@ def test_a_fingerprint_that_says_nothing_of_the_weights_has_questions_asked_each
         stale = home("score", few, "-m", "judge:model=local", "--draws", 0, "--json", "--require-passport")
         assert (stale.code, "is stale" in stale.err) == (3, True)
         assert len(fake.received) == before + 6 + 30
+        script.judge = ScriptedJudge(noise=0)  # certified again, the same judge is asked anew
+        first = open_passport(Settings(home=home.path), "mine").figures
+        assert certify(home, items).json["passport"]["agreement"] != first["agreement"]
+        held = home("score", few, "-m", "judge:model=local", "--draws", 0, "--json", "--require-passport")
+        assert held.code == 0, held.err
+
+
+def test_the_passport_that_was_published_last_counts(home, items: Path, tmp_path: Path) -> None:
+    few = write_items(tmp_path / "few.jsonl", rated_items(3, 9))
+    score = ("score", few, "-m", "judge:model=local", "--draws", 0, "--require-passport")
+    with judged(home, ScriptedJudge()):
+        for name, least, code in (("mine", 0.2, 0), ("zeal", 0.99, 3), ("mine", 0.2, 0), ("able", 0.99, 3)):
+            assert home("judge", "certify", "local", items, "--name", name, "--least", least).code == 0
+            said = home(*score)
+            assert (said.code, f"passport {name}@" in said.err) == (code, code == 3)
 
 
 def test_a_version_that_changes_midway_is_named_and_its_answers_are_kept(home, items: Path) -> None:
