@@ -260,7 +260,7 @@ def _turn(field: str, place: int, message: Any) -> tuple[Side, str]:
     if not isinstance(message, Mapping):
         raise _InvalidConversation(f"{field}[{place}]", f"{_shown(message)} is not an object with role and text")
     role = next((message[name] for name in _ROLES if name in message), None)
-    side = _SIDES.get(role.strip().lower()) if isinstance(role, str) else None
+    side = side_of(role)
     if side is None:
         roles = ", ".join(sorted(_SIDES))
         raise _InvalidConversation(f"{field}[{place}].role", f"{_shown(role)} is none of the roles {roles}")
@@ -268,6 +268,11 @@ def _turn(field: str, place: int, message: Any) -> tuple[Side, str]:
     if not isinstance(text, str):
         raise _InvalidConversation(f"{field}[{place}].text", f"{_shown(text)} is not a text")
     return side, text
+
+
+def side_of(role: Any) -> Side | None:
+    """Return who a role is; None for what is no role."""
+    return _SIDES.get(role.strip().lower()) if isinstance(role, str) else None
 
 
 def _scale(ends: Any) -> tuple[float, float] | None:

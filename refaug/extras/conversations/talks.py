@@ -17,11 +17,17 @@ from refaug.extras.conversations.options import (
     ConversationColumns,
     ConversationSource,
 )
-from refaug.extras.conversations.reading import BadConversation, Conversation, read_conversations, usable_conversation
+from refaug.extras.conversations.reading import (
+    BadConversation,
+    Conversation,
+    read_conversations,
+    side_of,
+    usable_conversation,
+)
 from refaug.extras.conversations.selfplay.stored import open_self_play
 from refaug.logs.reading.sources import BadRow
 from refaug.scoring.item_files import InputFile
-from refaug.tables.cells import BadCell, is_empty, listed, number, plain_text
+from refaug.tables.cells import BadCell, is_empty, listed, number, plain_text, shown
 from refaug.tables.columns import folded, listed_names
 from refaug.tables.files import OpenTable
 from refaug.tables.table_items import is_items_file, open_table
@@ -60,6 +66,8 @@ def played_conversations(settings: Settings, spec: str, progress: Progress) -> l
 
 _MOST_ROWS: Final = 1_000_000
 _MOST_CHARACTERS: Final = 512 << 20
+_RATED: Final = "rating of "
+_OF_REPLIES: Final = "participant of replies"
 
 
 def conversations_in(
@@ -134,11 +142,15 @@ def _whole_rows(
 def _turn_rows(
     rows: Iterable[Any], used: Mapping[str, str], table: OpenTable, where: str
 ) -> Iterator[tuple[int, dict[str, Any]] | BadRow]:
-    """Yield bad rows, then the fields of conversations in the order of their first rows."""
-    groups = dict[str, tuple[int, dict[str, Any]]]()
+    """Yield bad rows, then conversations in the order of their first rows, or what contradicts itself in one.
+
+    BadInput where a turn is lost: its conversation is unknown, and would count without it.
+    """
+    groups, lost = dict[str, _TurnGroup](), list[int]()
     count = characters = 0
     for row in rows:
         if isinstance(row, BadRow):
+            lost.append(row.line)
             yield row
             continue
         line, cells = row
@@ -149,6 +161,8 @@ def _turn_rows(
             turn["vote"] = _numeric(vote, table)
         fields = _about(values, table)
         if not isinstance(fields.get("id"), str):
+            if turn["text"]:
+                lost.append(line)
             yield BadRow(line=line, reason="key", message="no conversation: it says which one the turn is of")
             continue
         count, characters = count + 1, characters + len(str(text))
@@ -157,10 +171,47 @@ def _turn_rows(
                 f"{where}: more than {_MOST_ROWS:,} rows of turns, or {_MOST_CHARACTERS >> 20} MiB of them",
                 remedy="give one row a conversation, which has no limit",
             )
-        _, known_fields = groups.setdefault(fields["id"], (line, {**fields, "turns": []}))
-        known_fields["turns"].append(turn)
-        known_fields["ratings"] = {**fields.get("ratings", {}), **known_fields.get("ratings", {})}
-    yield from groups.values()
+        groups.setdefault(fields["id"], _TurnGroup(line)).add(line, turn, fields)
+    if lost:
+        rows_lost = "a turn is lost in line" if len(lost) == 1 else f"{len(lost):,} turns are lost, the first in line"
+        raise BadInput(
+            f"{where}: {rows_lost} {lost[0]:,}, and its conversation would count without it", remedy="correct the row"
+        )
+    for group in groups.values():
+        yield group.problem or (group.line, group.fields())
+
+
+class _TurnGroup:
+    """A conversation while the rows of its turns come in."""
+
+    def __init__(self, line: int) -> None:
+        self.line = line
+        self.problem: BadRow | None = None
+        self._turns = list[dict[str, Any]]()
+        self._stated = dict[str, tuple[int, Any]]()  # field, or rating → where it was said first, and what
+
+    def add(self, line: int, turn: Mapping[str, Any], fields: Mapping[str, Any]) -> None:
+        """Add a row; who talks with whom, and each rating, is one over all rows that say it."""
+        self._turns.append(dict(turn))
+        stated = {name: content for name, content in fields.items() if name != "ratings"}
+        stated |= {f"{_RATED}{question}": rating for question, rating in fields.get("ratings", {}).items()}
+        if side_of(turn["role"]) is Side.BOT and "participant" in stated:
+            stated[_OF_REPLIES] = stated.pop("participant")  # columns of senders name the bot in its rows
+        for name, content in stated.items():
+            first, known = self._stated.setdefault(name, (line, content))
+            if known != content and self.problem is None:
+                message = (
+                    f"conversation {fields['id']}: another {name} than in line {first}: {shown(content)}, there "
+                    f"{shown(known)}; an id is of one conversation of one person with one bot"
+                )
+                self.problem = BadRow(line=line, reason="contradiction", message=message)
+
+    def fields(self) -> dict[str, Any]:
+        """Return the fields of the conversation."""
+        said = {name: content for name, (_, content) in self._stated.items()}
+        ratings = {name.removeprefix(_RATED): said.pop(name) for name in list(said) if name.startswith(_RATED)}
+        participant = said.get("participant", said.pop(_OF_REPLIES, ""))
+        return {**said, "participant": participant, "turns": self._turns, "ratings": ratings}
 
 
 def _cells(cells: Sequence[Any] | Mapping[str, Any], used: Mapping[str, str], table: OpenTable) -> dict[str, Any]:

@@ -167,7 +167,7 @@ def test_bad_rows_and_conversations_of_a_table_are_named_and_left_out(
 ) -> None:
     lines = ["conversation_id,role,text,bot"]
     lines += [f'{talk["id"]},{turn["role"]},"{turn["text"]}",b' for talk in talks[:3] for turn in talk["turns"]]
-    lines += ["short,user,hi,b", "cat,user,hi,b", "cat,cat,meow,b", ",user,hi,b", "silent,user,hi,b", "silent,bot,,b"]
+    lines += ["short,user,hi,b", "cat,user,hi,b", "cat,cat,meow,b", ",,,b", "silent,user,hi,b", "silent,bot,,b"]
     (tmp_path / "turns.csv").write_text("\n".join(lines))
     result = ready("judge", "conversations", tmp_path / "turns.csv", *TURNS, *ONE)
     assert len(result.json["conversations"]) == 3

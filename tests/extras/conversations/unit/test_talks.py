@@ -1,0 +1,48 @@
+"""Conversations of tables: rows of turns are joined into whole ones, or what is wrong is said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from refusals import refusing
+
+from refaug.core.errors import BadInput
+from refaug.extras.conversations.options import ConversationColumns
+from refaug.extras.conversations.reading import BadConversation, Conversation
+from refaug.extras.conversations.talks import conversations_in
+
+HEADER = "conversation_id,bot,worker,role,text,grade\n"
+
+
+def read(path: Path, text: str) -> list[Conversation | BadConversation]:
+    path.write_text(text)
+    return list(conversations_in(path, path.name, ConversationColumns.parse(["rating:q=grade"])))
+
+
+@pytest.mark.parametrize(
+    ("rows", "what"),
+    [
+        ("1,A,w,user,Hi,\n1,A,w,bot,Yo,\n1,B,w,user,Hi,\n", "bot than in line 2: 'B', there 'A'"),
+        ("1,A,w1,user,Hi,\n1,A,w2,user,Hi,\n", "participant than in line 2: 'w2', there 'w1'"),
+        ("1,A,w1,bot,Yo,\n1,A,w2,bot,Yo,\n", "participant of replies than in line 2: 'w2', there 'w1'"),
+        ("1,A,w,user,Hi,\n1,A,w,bot,Yo,4\n1,A,w,user,Hi,5\n", "rating of q than in line 3: 5.0, there 4.0"),
+    ],
+)
+def test_turns_of_several_conversations_under_one_id_are_none(tmp_path: Path, rows: str, what: str) -> None:
+    [bad, good] = read(tmp_path / "turns.csv", f"{HEADER}{rows}2,A,w,user,Hi,\n2,A,w,bot,Yo,\n")
+    assert isinstance(bad, BadConversation)
+    assert bad.message.startswith(f"conversation 1: another {what}; ")
+    assert isinstance(good, Conversation)
+
+
+def test_a_conversation_has_what_any_of_its_rows_say(tmp_path: Path) -> None:
+    [talk] = read(tmp_path / "turns.csv", f"{HEADER}1,,w,user,Hi,\n1,A,,bot,Yo,\n1,A,bot-7,bot,Bye,4\n")
+    assert isinstance(talk, Conversation)
+    assert (talk.bot, talk.participant, talk.ratings, len(talk.turns)) == ("A", "w", {"q": 4.0}, 3)
+
+
+@pytest.mark.parametrize("lost", ["1,A,w,bot,Oh, well,4", ",A,w,bot,Oh,4"])
+def test_no_conversation_counts_where_a_turn_is_lost(tmp_path: Path, lost: str) -> None:
+    with refusing(BadInput, "turns.csv: a turn is lost in line 3", "correct the row"):
+        read(tmp_path / "turns.csv", f"{HEADER}1,A,w,user,Hi,\n{lost}\n1,A,w,user,Hm,\n1,A,w,bot,Yo,\n")
