@@ -69,7 +69,7 @@ class RatedRows:
         collection.require_usable()
         require_systems(collection.replies)
         items, is_in_file = collection.items, not isinstance(collection.items, list)
-        _require_one_scale(items)
+        require_one_scale(items)
         rows = RowsOfItems.of(items, settings) if is_in_file else _all_rows(items, settings)
         lists = RatingLists.of(rows)
         matrix = lists.matrix()
@@ -216,7 +216,7 @@ class RowsOfItems(Sequence[Row]):
                 place += 1
 
 
-def _require_one_scale(items: Sequence[Item]) -> None:
+def require_one_scale(items: Sequence[Item]) -> None:
     """Refuse ratings of two scales: correlations and agreement would compare their numbers."""
     first: Item | None = None
     for rated in items:

@@ -95,7 +95,7 @@ def labels_needed(
         raise Usage(f"an interval of ± {half_width:g} has no width", remedy="a number above 0")
     rows = _LabelledRows.of(labels, scores, clusters)
     rows.require_enough()
-    counts = np.arange(2, len(rows.scores) + 1)
+    counts = np.arange(rows.count_in(FEWEST_LABELLED), len(rows.scores) + 1)
     enough = np.flatnonzero(rows.expected_half_widths(counts, level) <= half_width)
     return int(counts[enough[0]]) if len(enough) else None
 
@@ -140,6 +140,10 @@ class _LabelledRows:
     def _labelled_clusters(self) -> int:
         return len(np.unique(self.cluster[self.is_labelled]))
 
+    def count_in(self, clusters: int) -> int:
+        """Return how many labels so many clusters have, rounded up."""
+        return -(-clusters * int(self.is_labelled.sum()) // self._labelled_clusters)
+
     def _summed(self, values: Floats, rows: np.ndarray[tuple[int], np.dtype[np.bool_]] | None = None) -> Floats:
         chosen = self.cluster if rows is None else self.cluster[rows]
         return np.bincount(chosen, weights=values, minlength=int(self.cluster.max()) + 1).astype(np.float64)
@@ -182,7 +186,6 @@ class _LabelledRows:
         spread = of_scores * (1 + counts / np.maximum(unlabelled, 1))
         weights = np.where((unlabelled > 0) & (spread > 0), np.maximum(covariance, 0) / np.maximum(spread, 1e-300), 0.0)
         variances = (of_labels - 2 * weights * covariance + weights**2 * spread) / counts
-        per_cluster = self.is_labelled.sum() / self._labelled_clusters
-        clusters = np.maximum(counts / per_cluster, 2)
+        clusters = counts * self._labelled_clusters / self.is_labelled.sum()
         errors = np.sqrt(np.maximum(variances, 0) * clusters / (clusters - 1))
         return np.asarray(scipy.stats.t.ppf((1 + level) / 2, clusters - 1) * errors)

@@ -61,6 +61,7 @@ def estimate_command(
 
     The interval holds whatever the metric is worth; the better it predicts ratings, the narrower it is.
     """
+    from refaug.agreement.rows import require_one_scale  # noqa: PLC0415  numpy
     from refaug.extras.judges.fitted.scoring import unrated_rows  # noqa: PLC0415  scipy
     from refaug.metrics.statistics.prediction_powered import (  # noqa: PLC0415  scipy
         PoweredMean,
@@ -73,6 +74,7 @@ def estimate_command(
     models = ModelRegistry(context.obj, threads, default_rater=rater)
     with display_progress(quiet=context.obj.quiet) as progress:
         rows = unrated_rows(str(items), read_set(ItemInputs(items=items, table=table), progress))
+        require_one_scale(rows.items)
         bound = metrics_as_named(models, [metric], progress)[0]
         rated = _rated_table(rows, _values(rows, metric, bound, progress))
         for remark in bound.remarks():

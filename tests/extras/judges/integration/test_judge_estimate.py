@@ -62,6 +62,15 @@ def test_a_system_without_ratings_is_named(home, items: Path, tmp_path: Path) ->
     assert home("judge", "estimate", items, "-m", "chrf", "--baseline", "other").code == 2
 
 
+def test_ratings_of_two_scales_have_no_mean(home, items: Path) -> None:
+    lines = [json.loads(line) for line in items.read_text().splitlines()]
+    for number, line in enumerate(lines[:40]):
+        line["scale"] = [0, 7] if number else [0, 100]
+    items.write_text("\n".join(map(json.dumps, lines)))
+    result = home("judge", "estimate", items, "-m", "chrf")
+    assert (result.code, "0 to 100 in item i0, 0 to 7 in item i1" in result.err) == (3, True), result.err
+
+
 def test_systems_that_were_rated_in_other_contexts_have_means_and_no_difference(home, items: Path) -> None:
     lines = [json.loads(line) for line in items.read_text().splitlines()]
     for number, line in enumerate(lines[:40]):

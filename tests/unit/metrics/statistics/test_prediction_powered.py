@@ -97,6 +97,8 @@ def test_the_labels_that_are_needed_give_the_width() -> None:
     assert by_labels_alone is not None
     assert by_labels_alone > 2 * needed
     assert labels_needed(0.001, pilot, scores) is None
+    assert labels_needed(9, pilot, scores) == 20  # fewer have no interval
+    assert labels_needed(9, pilot, scores, clusters=np.arange(4_000) // 2) == 40
 
 
 def test_too_few_labels_are_refused() -> None:
