@@ -507,7 +507,9 @@ def test_an_erasure_that_was_stopped_says_nothing_of_what_it_may_have_found_befo
     assert (found["not_found"], told.warnings) == ({}, [])
 
 
-def test_erasing_a_speaker_withdraws_sets_with_what_they_said(empty):
+@pytest.fixture
+def spoken(empty) -> str:
+    """A set with one reply of bob's and one of eve's, both to ann; the id."""
     turns = [{"text": "where do you buy tea", "speaker": "ann"}, {"text": "at the mill", "speaker": "bob"}]
     more = [{"text": "where do you buy tea", "speaker": "ann"}, {"text": "at the market", "speaker": "eve"}]
     empty.post({"id": "d1", "turns": turns}, {"id": "d2", "turns": more}, log="chat")
@@ -516,8 +518,11 @@ def test_erasing_a_speaker_withdraws_sets_with_what_they_said(empty):
     empty("index-build", logs=["chat"], check_queries=0, least_coverage=0.0, **ONE)
     empty.inbox("test.jsonl", {"id": "i", "utterance": "where do you buy tea", "references": ["in town"]})
     settings = {"weights": "one", "parrot": "off"}
-    name = empty("freeze", items="test.jsonl", purpose="test", index="chat", settings=settings, **ONE)["set"]
-    assert sorted(one["dialogue"] for one in references(empty, name)) == ["d1", "d2"]
+    return str(empty("freeze", items="test.jsonl", purpose="test", index="chat", settings=settings, **ONE)["set"])
+
+
+def test_erasing_a_speaker_withdraws_sets_with_what_they_said(empty, spoken):
+    assert sorted(one["dialogue"] for one in references(empty, spoken)) == ["d1", "d2"]
     found = empty("erase", log="chat", speakers=["bob"], compact=True, **ONE)
     assert found["removed"]["speakers"] == [1]
     (one,) = found["sets"]
@@ -563,6 +568,21 @@ def test_a_set_that_is_frozen_while_an_index_is_updated_is_withdrawn_too(jobs, f
     assert {one["set"] for one in found["sets"]} == {frozen, *later}
     with refusing(Withdrawn):
         jobs.sets.open(later[0])
+
+
+def test_a_damaged_set_stops_no_erasure_and_is_found_by_the_next(empty, spoken):
+    path, told = empty.sets.path_of(spoken), Told()
+    whole = path.read_bytes()
+    path.write_bytes(whole[:40])
+    old = empty.indexes.current("chat")
+    found = empty("erase", log="chat", speakers=["bob"], told=told, **ONE)
+    assert empty.indexes.versions("chat") == [found["indexes"][0]["version"]] != [old]
+    assert (found["sets"], found["unreadable_sets"]) == ([], [spoken])
+    assert all(f"once set {spoken} can be read again, erase again" in warning for warning in told.warnings)
+    path.write_bytes(whole)
+    (one,) = empty("erase", log="chat", speakers=["bob"], **ONE)["sets"]
+    assert (one["set"], one["references"]) == (spoken, 1)
+    assert [kept["dialogue"] for kept in references(empty, one["instead"])] == ["d2"]
 
 
 def acts(jobs: Jobs, job: str) -> list[tuple[str, str]]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
+from itertools import chain
 from typing import Any, Final, TypeVar
 
 import pyarrow as pa
@@ -12,7 +14,7 @@ import pyarrow.compute
 from refaug.core.artefacts.kinds import encodings_in
 from refaug.core.artefacts.versions import report_change
 from refaug.core.backoff import Backoff, retry
-from refaug.core.errors import BadInput, CheckFailed, Conflict, Corrupt, Locked, SourceChanged
+from refaug.core.errors import BadInput, CheckFailed, Conflict, Corrupt, Locked, SourceChanged, Withdrawn
 from refaug.core.records import Item, Origin, Reference
 from refaug.indexer.building.compaction import compact_index
 from refaug.indexer.building.update import require_nothing_erased, update_index
@@ -63,10 +65,10 @@ def erase_job(order: Erase, context: JobContext) -> Mapping[str, Any]:
                 f"{len(getattr(order, noun)):,}"
             )
     # Sets come before indexes: an index that cannot be updated must not keep sets in use.
-    stages.run("sets", lambda: {"of": as_json_list(_withdraw_sets(order, context))})
+    stages.run("sets", lambda: _withdraw_sets(order, context))
     indexes = stages.run("indexes", lambda: {"of": as_json_list(_erase_from_indexes(order, context))})
     # Others may have been frozen meanwhile, from the versions that served; those withdrawn before are listed again.
-    sets = stages.run("later sets", lambda: {"of": as_json_list(_withdraw_sets(order, context))})
+    sets = stages.run("later sets", lambda: _withdraw_sets(order, context))
     (stages.folder / _PAIRS).unlink(missing_ok=True)
     return {
         "log": order.log,
@@ -75,6 +77,7 @@ def erase_job(order: Erase, context: JobContext) -> Mapping[str, Any]:
         "not_found": missing,
         "indexes": indexes["of"],
         "sets": sets["of"],
+        "unreadable_sets": sets["unreadable"],
     }
 
 
@@ -121,9 +124,14 @@ def _missing_names(waiting: Mapping[str, Any], removed: Mapping[str, Any]) -> di
 
 
 def _write_pairs(order: Erase, context: JobContext) -> dict[str, object]:
-    """Write down the ids of erased pairs while the log still has them: sets refer to pairs by id only."""
+    """Write down the ids of erased pairs while the log still has them: sets refer to pairs by id only.
+
+    Pairs of sets that the log has no more are among them: an earlier deletion did not reach those sets.
+    """
     log, count = StoredLog.open(context.home.logs, order.log), 0
     dialogues, speakers = pa.array(order.dialogues, pa.string()), pa.array(order.speakers, pa.string())
+    in_sets = _pairs_in_sets(order.log, context)
+    of_sets = pa.array(sorted(set(in_sets.values())), pa.string())
     with (context.stages.folder / _PAIRS).open("w", encoding="utf-8", errors="backslashreplace") as file:
         for batch in log.batches(["dialogue", "position", "utterance_speaker", "response_speaker"]):
             hits = pa.compute.is_in(batch["dialogue"], dialogues)
@@ -132,11 +140,42 @@ def _write_pairs(order: Erase, context: JobContext) -> dict[str, object]:
             for row in batch.filter(hits).select(["dialogue", "position"]).to_pylist():
                 file.write(f"{_pair_line(order.log, row['dialogue'], row['position'])}\n")
                 count += 1
-    return {"pairs": count}
+            present = batch.filter(pa.compute.is_in(batch["dialogue"], of_sets)).select(["dialogue", "position"])
+            for row in present.to_pylist():
+                in_sets.pop(_pair_line(order.log, row["dialogue"], row["position"]), None)
+        file.writelines(f"{line}\n" for line in in_sets)
+    return {"pairs": count + len(in_sets)}
+
+
+def _pairs_in_sets(log: str, context: JobContext) -> dict[str, str]:
+    """Return the pairs of a log in sets in use, each with its dialogue.
+
+    A set of an index that is not here is left out: it may come from a home with another log of this name.
+    """
+    sets, indexes, pairs = ReferenceSets(context.home.reference_sets), places_of(context.home).indexes.names(), {}
+    for name in sets.ids():
+        with suppress(Withdrawn, Corrupt):
+            stored = sets.open(name)
+            if stored.manifest.provenance.get("index", "").partition("@")[0] in indexes:
+                for reference in chain.from_iterable(set_item.references for set_item in stored.items()):
+                    if _is_of(log, reference):
+                        pairs[_line_of(log, reference)] = str(reference.more.get("dialogue"))
+    return pairs
 
 
 def _pair_line(log: str, dialogue: str, position: str) -> str:
     return f"{log}/{dialogue}#{position}".replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
+
+
+def _is_of(log: str, reference: Reference) -> bool:
+    """Return whether a reference was found in a log."""
+    return reference.source is Origin.RETRIEVED and reference.more.get("log") == log
+
+
+def _line_of(log: str, reference: Reference) -> str:
+    """Return the line of a reference that was found in a log."""
+    dialogue = str(reference.more.get("dialogue"))
+    return _pair_line(log, dialogue, str(reference.more.get("pair")).removeprefix(f"{log}/{dialogue}#"))
 
 
 def _erase_from_log(order: Erase, context: JobContext) -> dict[str, object]:
@@ -217,21 +256,28 @@ def _holds_erased(places: Places, name: str, version: str) -> bool:
 # ── Sets ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _withdraw_sets(order: Erase, context: JobContext) -> Iterator[Mapping[str, Any]]:
-    """Withdraw every set with an erased reference, and name a set without these instead."""
+def _withdraw_sets(order: Erase, context: JobContext) -> dict[str, object]:
+    """Withdraw every set with an erased reference, and name a set without these instead; list those withdrawn."""
     sets = ReferenceSets(context.home.reference_sets)
     gone = _ErasedText.read(order, context)
+    listed, unreadable = list[dict[str, object]](), list[str]()
     context.progress.stage("frozen sets", len(sets.ids()), "sets")
     for name in sets.ids():
         context.progress.advance(1)
-        withdrawn = sets.withdrawal(name)
-        if withdrawn is not None and withdrawn.reason != gone.reason:
+        try:
+            withdrawn = sets.withdrawal(name)
+            if withdrawn is not None and withdrawn.reason != gone.reason:
+                continue
+            stored = sets.open(name, even_withdrawn=True)
+            references = sum(gone.has(one) for item in stored.items() for one in item.references)
+        except Corrupt as error:  # it must not keep erased text in the others, and in the indexes
+            context.progress.warn(f"{error.message}; once set {name} can be read again, erase again")
+            unreadable.append(name)
             continue
-        stored = sets.open(name, even_withdrawn=True)
-        references = sum(gone.has(one) for item in stored.items() for one in item.references)
         if references:
             instead = withdrawn.instead if withdrawn is not None else _withdraw_set(sets, stored, gone, references)
-            yield {"set": name, "references": references, "instead": instead}
+            listed.append({"set": name, "references": references, "instead": instead})
+    return {"of": listed, "unreadable": unreadable}
 
 
 class _ErasedText:
@@ -250,11 +296,9 @@ class _ErasedText:
 
     def has(self, reference: Reference) -> bool:
         """Return whether a reference was found in erased text."""
-        if reference.source is not Origin.RETRIEVED or reference.more.get("log") != self._log:
-            return False
-        dialogue, pair = str(reference.more.get("dialogue")), str(reference.more.get("pair"))
-        position = pair.removeprefix(f"{self._log}/{dialogue}#")
-        return dialogue in self._dialogues or _pair_line(self._log, dialogue, position) in self._pairs
+        return _is_of(self._log, reference) and (
+            str(reference.more.get("dialogue")) in self._dialogues or _line_of(self._log, reference) in self._pairs
+        )
 
     def without(self, items: Iterator[Item]) -> Iterator[Item]:
         """Yield the items without erased references."""
