@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import islice
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -92,6 +93,7 @@ _STAND_INS: Final[Mapping[tuple[str, str], tuple[str, ...]]] = MappingProxyType(
 )
 _PRESET_MARKUP: Final[Mapping[str, str]] = MappingProxyType({"reddit": "reddit", "twitter": "twitter"})
 _SNIFF_ROWS: Final = 50
+_FURTHER_BLOCKS: Final = 16  # of JSON whose first rows do not tell what they are: 64 MiB
 
 
 def detect(source: Source, *, requested: str, mapping: Mapping[str, str], encoding: str) -> Format:
@@ -110,20 +112,51 @@ def detect(source: Source, *, requested: str, mapping: Mapping[str, str], encodi
             fields=shapes.Fields(names={"turns": "turns", "id": "id"}),
             columns=("turns", "id"),
         )
-    columns, header = _columns(source, container, head, mapping)
+    columns = _columns(source, container, head, mapping)
+    if container is not Container.JSON:
+        return _recognise(source, container, head, columns, requested, mapping)
+    with suppress(MissingField):
+        format_ = _recognise(source, container, head, columns, requested, mapping)
+        if format_.shape is not shapes.Shape.TURNS or requested == "turns":
+            return format_
+    # Exports that leave out nulls name a message's parent, or a field of the map, only where there is one.
+    columns = _json_columns(_further_rows(source, encoding))
+    return _recognise(source, container, head, columns, requested, mapping)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Columns:
+    """The names of a source's fields, and what they hold as far as it tells what a row is."""
+
+    names: Sequence[str]
+    lists: frozenset[str] = frozenset()  # those that hold lists
+    header: bool = False  # whether the file's first line names them
+    is_test: bool = False  # whether the rows are items of a test, with references or replies
+
+
+def _recognise(
+    source: Source,
+    container: Container,
+    head: bytes,
+    columns: _Columns,
+    requested: str,
+    mapping: Mapping[str, str],
+) -> Format:
+    """Return the format of a source with these fields."""
     stated_shape = shapes.Shape.TURNS if requested == "turns" else _stated_shape(mapping)
     preset = requested if requested in ("messages", "convokit", *_PRESETS) else ""
     if not preset and stated_shape in (None, shapes.Shape.MESSAGES):
-        preset = _preset(columns)
+        preset = _preset(columns.names)
     shape = shapes.Shape.MESSAGES if preset else stated_shape or _shape(source, columns, head, container)
-    names = _names(source, columns, shape, preset, mapping)
+    names = _names(source, columns.names, shape, preset, mapping)
+    is_table = container in (Container.CSV, Container.TSV)
     return Format(
         name=preset or container.value.replace("json", "jsonl"),
         container=container,
         shape=shape,
-        fields=shapes.Fields(names=names),
-        columns=tuple(columns) if container in (Container.CSV, Container.TSV) else (),
-        header=header,
+        fields=shapes.Fields(names=names, later=_later(names, shape) if container is Container.JSON else {}),
+        columns=tuple(columns.names) if is_table else (),
+        header=columns.header,
         markup=_PRESET_MARKUP.get(preset, "none"),
     )
 
@@ -195,23 +228,23 @@ def _csv_sample(lines: Sequence[bytes]) -> list[list[str]]:
     return rows
 
 
-def _columns(
-    source: Source, container: Container, head: bytes, mapping: Mapping[str, str]
-) -> tuple[Sequence[str], bool]:
-    """Return the field names, and whether the file's first line is a header."""
+def _columns(source: Source, container: Container, head: bytes, mapping: Mapping[str, str]) -> _Columns:
+    """Return the fields, in JSON those of the first rows."""
     if (schema := _schema(source, container)) is not None:
-        return schema.names, False
+        are_lists = (pa.types.is_list, pa.types.is_large_list)
+        lists = (column.name for column in schema if any(is_list(column.type) for is_list in are_lists))
+        return _Columns(names=schema.names, lists=frozenset(lists))
     if container is Container.JSON:
-        return _keys(_sample(head)), False
+        return _json_columns(_sample(head))
     if container is Container.TSV:
         fields = head.split(b"\n", 1)[0].decode(errors="replace").removesuffix("\r").split("\t")
     else:
         fields = next(iter(_csv_sample(head.split(b"\n")[:_SNIFF_ROWS])), [])
     known_names = {name for names in shapes.KNOWN_NAMES.values() for name in names} | set(mapping.values())
     if any(field.strip() in known_names for field in fields):
-        return [field.strip() for field in fields], True
+        return _Columns(names=[field.strip() for field in fields], header=True)
     if len(fields) == 2 and not mapping:
-        return ("utterance", "response"), False
+        return _Columns(names=("utterance", "response"))
     raise MissingField(
         f"{source.path}, line 1: no header that is known, and {len(fields)} columns instead of two: "
         f"{', '.join(field[:40] for field in fields[:12])}",
@@ -233,8 +266,18 @@ def _sample(head: bytes) -> list[Mapping[str, Any]]:
     return rows
 
 
-def _keys(rows: Iterable[Mapping[str, Any]]) -> list[str]:
-    return list(dict.fromkeys(key for row in rows for key in row))
+def _json_columns(rows: Iterable[Mapping[str, Any]]) -> _Columns:
+    names, lists, is_test = dict[str, None](), set[str](), False
+    for row in rows:
+        names.update(dict.fromkeys(row))
+        lists.update(key for key, content in row.items() if isinstance(content, list))
+        is_test |= isinstance(row.get("replies"), dict)
+    return _Columns(names=list(names), lists=frozenset(lists), is_test=is_test or "references" in lists)
+
+
+def _further_rows(source: Source, encoding: str) -> Iterator[Mapping[str, Any]]:
+    for block in islice(LineReader(source, encoding=encoding), _FURTHER_BLOCKS):
+        yield from (row[1] for row in containers.json_rows(block) if not isinstance(row, BadRow))
 
 
 def _preset(columns: Sequence[str]) -> str:
@@ -261,23 +304,20 @@ def _stated_shape(mapping: Mapping[str, str]) -> shapes.Shape | None:
     return None
 
 
-def _shape(source: Source, columns: Sequence[str], head: bytes, container: Container) -> shapes.Shape:
+def _shape(source: Source, columns: _Columns, head: bytes, container: Container) -> shapes.Shape:
     """Return what a row is, by its field names."""
-    has = set(columns)
-    if container is Container.JSON:  # a list distinguishes dialogues from messages whose field has the same name
-        if not columns:
+    has = set(columns.names)
+    if container is Container.JSON:
+        if not has:
             _require_readable_row(source, head)
-        lists = {key for row in _sample(head) for key, content in row.items() if isinstance(content, list)}
-        if "references" in lists or any(isinstance(row.get("replies"), dict) for row in _sample(head)):
+        if columns.is_test:
             raise UnknownFormat(
                 f"{source.path}: a test file, not dialogues: its rows have references or replies",
                 remedy="refaug score reads it; to take its dialogues all the same, name them with --map",
             )
-        if lists & set(shapes.KNOWN_NAMES["turns"]):
-            return shapes.Shape.DIALOGUES
-    elif has & set(shapes.KNOWN_NAMES["turns"][:2]) or _list_columns(source, container) & set(
-        shapes.KNOWN_NAMES["turns"]
-    ):
+    elif has & set(shapes.KNOWN_NAMES["turns"][:2]):
+        return shapes.Shape.DIALOGUES
+    if columns.lists & set(shapes.KNOWN_NAMES["turns"]):  # a message's field may have the same name, and no list
         return shapes.Shape.DIALOGUES
     if all(has & set(shapes.KNOWN_NAMES[name]) for name in shapes.REQUIRED[shapes.Shape.PAIRS]):
         return shapes.Shape.PAIRS
@@ -288,7 +328,7 @@ def _shape(source: Source, columns: Sequence[str], head: bytes, container: Conta
     raise MissingField(
         f"{source.path}: neither dialogues (turns), nor pairs (utterance, response), nor messages (id, parent, text), "
         "nor single turns (conversation_id, text); "
-        f"fields found: {', '.join(columns[:12]) or 'none'}",
+        f"fields found: {', '.join(columns.names[:12]) or 'none'}",
         remedy="name them: --map turns=FIELD, or --map utterance=… --map response=…, or --map id=… --map parent=… "
         "--map text=…, or --map root=… --map text=…",
     )
@@ -303,13 +343,6 @@ def _require_readable_row(source: Source, head: bytes) -> None:
                 f"{source.path}: no readable row among the first: line {bad.line}: {bad.message}",
                 remedy="" if "UTF-8" in bad.message else "write one JSON object a line: jq -c . FILE",
             )
-
-
-def _list_columns(source: Source, container: Container) -> set[str]:
-    """Return the columns of a Parquet or Arrow file that hold lists."""
-    schema = _schema(source, container)
-    lists = (pa.types.is_list, pa.types.is_large_list)
-    return {column.name for column in schema or () if any(is_list(column.type) for is_list in lists)}
 
 
 def _schema(source: Source, container: Container) -> pa.Schema | None:
@@ -327,15 +360,14 @@ def _names(
 ) -> dict[str, str]:
     """Return field → name in this source: the preset's, overridden by the map, completed with known names."""
     has = set(columns)
-    inner = {"text", "speaker", "time"} if shape is shapes.Shape.DIALOGUES else set()  # inside the turns, not the row
+    inner = _INNER if shape is shapes.Shape.DIALOGUES else ()
     for name, column in mapping.items():
         if name not in inner and not {column, column.split(".")[0]} & has:
             raise MissingField(f"{source.path}: no field {column!r} (for {name}); it has: {', '.join(columns[:20])}")
     names = {**_PRESETS.get(preset, {}), **mapping}
     for name in (*shapes.REQUIRED[shape], *shapes.OPTIONAL[shape]):
         if name not in names and name not in inner:
-            candidates = _NAMES_IN.get((shape, name), shapes.KNOWN_NAMES[name])
-            chosen = next((column for column in candidates if column in has and column not in names.values()), None)
+            chosen = next((column for column in _free_names(name, names, shape) if column in has), None)
             if chosen is not None:
                 names[name] = chosen
     missing = [name for name in shapes.REQUIRED[shape] if not _is_there(name, names, has, preset)]
@@ -349,6 +381,22 @@ def _names(
     }
 
 
+def _later(names: Mapping[str, str], shape: shapes.Shape) -> dict[str, tuple[str, ...]]:
+    """Return field → the names that rows may have it by, for fields that none of the first rows has."""
+    inner = _INNER if shape is shapes.Shape.DIALOGUES else ()
+    lacking = [
+        name for name in (*shapes.REQUIRED[shape], *shapes.OPTIONAL[shape]) if name not in names and name not in inner
+    ]
+    return {name: _free_names(name, names, shape) for name in lacking}
+
+
+def _free_names(name: str, names: Mapping[str, str], shape: shapes.Shape) -> tuple[str, ...]:
+    """Return the known names of a field that are not another field's here."""
+    known = _NAMES_IN.get((shape, name), shapes.KNOWN_NAMES[name])
+    return tuple(column for column in known if column not in names.values())
+
+
+_INNER: Final = ("text", "speaker", "time")  # fields of a dialogue's turns, not of its row
 _NAMES_IN: Final = MappingProxyType(
     {
         (shapes.Shape.MESSAGES, "id"): shapes.MESSAGE_IDS,

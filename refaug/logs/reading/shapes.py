@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
+from functools import partial
 from operator import methodcaller
 from types import MappingProxyType
 from typing import Any, Final
@@ -187,16 +188,24 @@ class Fields:
     """Which field of a source holds what; dots lead into objects (`user.screen_name`), unless they are in the name."""
 
     names: Mapping[str, str] = field(default_factory=dict)
+    later: Mapping[str, tuple[str, ...]] = field(default_factory=dict, compare=False)  # if the first rows lack a field
 
     def get(self, name: str) -> Callable[[Row], Any]:
         """Return a function that takes this field out of a row, None if the row has none."""
         source = self.names.get(name)
         if source is None:
-            return lambda _row: None
+            return partial(_first_of, self.later.get(name, ()), frozenset(self.later.get(name, ())))
         path = source.split(".")
         if len(path) == 1:
             return methodcaller("get", source)
         return lambda row: row[source] if source in row else _get_nested(row, path)
+
+
+def _first_of(names: tuple[str, ...], known: frozenset[str], row: Row) -> Any:
+    """Return what a row has by the first of these names; asked of most rows, and few have any."""
+    if known.isdisjoint(row):
+        return None
+    return next((row[name] for name in names if row.get(name) is not None), None)
 
 
 def _get_nested(row: Any, path: Sequence[str]) -> Any:

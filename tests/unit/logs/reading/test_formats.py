@@ -239,6 +239,29 @@ def test_fields_that_only_later_rows_have_count_too(tmp_path: Path) -> None:
     assert detected(tmp_path, data).fields.names == {"id": "id", "parent": "parent", "text": "text"}
 
 
+LATE_PAIR = {"utterance": "a", "response": "b", "dialog_id": 7, "author": "x", "ts": 9, "split": "t", "said": 8}
+LATE_REPLY = {"id": 61, "conversation_id": 1, "text": "b", "reply_to": 1, "timestamp": 9}
+
+
+def test_fields_that_the_first_rows_leave_out_are_read_where_they_come(tmp_path: Path) -> None:
+    data = jsonl(*[{"utterance": "a", "response": "b"}] * 60, LATE_PAIR)
+    fields = detected(tmp_path, data).fields
+    assert [fields.get(name)(LATE_PAIR) for name in ("id", "speaker", "time", "tags")] == [7, "x", 9, "t"]
+    assert fields.get("time")({"time": None, "date": 5}) == 5
+    assert [fields.get(name)({"response": "b"}) for name in ("id", "time")] == [None, None]
+    assert detected(tmp_path, data, mapping={"time": "said"}).fields.get("time")(LATE_PAIR) == 8
+
+
+@pytest.mark.parametrize(("wanted", "mapping"), [("auto", {}), ("messages", {}), ("auto", {"parent": "reply_to"})])
+def test_messages_whose_first_rows_have_no_parent_are_messages(
+    tmp_path: Path, wanted: str, mapping: Mapping[str, str]
+) -> None:
+    roots = [{"id": number, "conversation_id": number, "text": "a"} for number in range(60)]
+    format_ = detected(tmp_path, jsonl(*roots, LATE_REPLY), wanted=wanted, mapping=mapping)
+    assert format_.shape is Shape.MESSAGES
+    assert [format_.fields.get(name)(LATE_REPLY) for name in ("parent", "root", "time")] == [1, 1, 9]
+
+
 def test_csv_with_newlines_in_quotes_is_recognised_without_a_name(tmp_path: Path) -> None:
     assert detected(tmp_path, b'"one\ntwo",a\n"three\n\nfour",b\nx,y\n').container is Container.CSV
 
