@@ -128,6 +128,7 @@ class Fault:
     kind: FaultKind
     message: str
     retry_after_s: float | None = None  # as the endpoint wishes it
+    is_of_request: bool = False  # the endpoint works, and does not take this very request
 
     @property
     def may_have_cost(self) -> bool:
@@ -153,6 +154,7 @@ _OPEN_THINKING: Final = re.compile(r"\A\s*<(think|thinking|reasoning)>", re.IGNO
 _SHOWN: Final = 200  # characters of a foreign message
 _MOST_TOKENS: Final = 4_096  # with log-probabilities
 _MOST_ALTERNATIVES: Final = 20
+_OF_REQUEST: Final = frozenset({400, 413, 422})  # a filter, or a length
 _NO_QUOTA: Final = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
 
 
@@ -220,7 +222,7 @@ def _fault_of_status(status: int, fields: Any, content: bytes) -> Fault:
     if 300 <= status < 400:
         return Fault(kind=FaultKind.REDIRECT, message=message)
     kind = FaultKind.REJECTED if 400 <= status < 500 else FaultKind.WRONG_SHAPE
-    return Fault(kind=kind, message=message)
+    return Fault(kind=kind, message=message, is_of_request=status in _OF_REQUEST)
 
 
 def _error_text(fields: Mapping[str, Any]) -> str:

@@ -74,6 +74,7 @@ class SharedPause:
 # ── A breaker: after so many errors an endpoint is left alone for a while ────────────────────
 
 FAULTS: Final = 8  # requests in a row that failed for good, each after its own tries
+REJECTIONS: Final = 100  # of single requests, before there is any answer: then it is what all of them have
 TRIALS: Final = 2
 PAUSE_S: Final = 5.0
 
@@ -95,7 +96,8 @@ class Breaker:
 
     def __init__(self, *, faults: int = FAULTS, trials: int = TRIALS, pause_s: float = PAUSE_S) -> None:
         self._faults, self._trials, self._pause_s = faults, trials, pause_s
-        self._in_a_row = self._failed_trials = 0
+        self._in_a_row = self._failed_trials = self._rejected = 0
+        self._has_answered = False
         self._trial = asyncio.Lock()
         self.last_message = ""
 
@@ -119,13 +121,18 @@ class Breaker:
             self._trial.release()
             raise
 
-    def note(self, permit: Permit, fault_message: str | None) -> None:
-        """Note how a permitted request went: the message of its fault, or None for an answer."""
-        if fault_message is None:
+    def note(self, permit: Permit, fault: Fault | None) -> None:
+        """Note how a permitted request went: its fault, or None for an answer.
+
+        A fault of the request shows a working endpoint, unless it has rejected many and answered none.
+        """
+        self._has_answered |= fault is None
+        self._rejected += fault is not None and fault.is_of_request
+        if fault is None or (fault.is_of_request and (self._has_answered or self._rejected <= REJECTIONS)):
             self._in_a_row = self._failed_trials = 0
         else:
             self._in_a_row += 1
-            self.last_message = fault_message
+            self.last_message = fault.message
             self._failed_trials += permit is Permit.TRIAL
         if permit is Permit.TRIAL:
             self._trial.release()
@@ -139,6 +146,7 @@ _LONGEST_WAIT_S: Final = 30.0
 _UNTOLD_WAIT_S: Final = 1.0  # after a 429 without Retry-After, doubled each time
 _TICK_S: Final = 0.2
 _ID_DIGITS: Final = 40
+_INTERRUPTED: Final = Fault(kind=FaultKind.CUT_OFF, message="interrupted")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -327,7 +335,7 @@ class ChatClient:
             try:
                 outcome = await self._try_often(orjson.dumps(request_body(self._endpoint, request)), name, reservation)
             finally:
-                self._breaker.note(permit, None if isinstance(outcome, ChatAnswer) else _message(outcome))
+                self._breaker.note(permit, None if isinstance(outcome, ChatAnswer) else outcome or _INTERRUPTED)
             return outcome
         finally:
             self._spending.settle(reservation, outcome if isinstance(outcome, ChatAnswer) else None)
@@ -429,10 +437,6 @@ def _transport(endpoint: Endpoint, limits: httpx2.Limits) -> httpx2.AsyncBaseTra
     is_encrypted = endpoint.url.startswith("https:")
     context = httpx2.create_ssl_context() if is_encrypted else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     return httpx2.AsyncHTTPTransport(verify=context, limits=limits)
-
-
-def _message(outcome: Fault | None) -> str:
-    return outcome.message if outcome is not None else "interrupted"
 
 
 def _redirect(response: httpx2.Response) -> Fault:

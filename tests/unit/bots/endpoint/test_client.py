@@ -177,11 +177,24 @@ def test_a_dead_endpoint_is_given_up() -> None:
 
 def test_an_endpoint_that_comes_back_is_used_again() -> None:
     def respond(received: Received) -> Sent | dict[str, object]:
-        return Sent(status=400) if received.number < 9 else openai("back")
+        return Sent(status=401) if received.number < 9 else openai("back")
 
     with endpoint(respond) as fake:
         outcomes = ask_all(of(fake, concurrency=1), [request(str(number)) for number in range(20)], settings=QUICK)
-    assert kinds(outcomes) == ["rejected"] * 9 + ["back"] * 11
+    assert kinds(outcomes) == ["no_access"] * 9 + ["back"] * 11
+
+
+def test_requests_that_are_rejected_close_no_endpoint_that_answers_others() -> None:
+    def respond(received: Received) -> Sent | dict[str, object]:
+        return Sent(status=400) if int(received.prompt) % 50 < 40 else openai("well")
+
+    requests = [request(str(number)) for number in range(150)]
+    with endpoint(respond) as fake:
+        outcomes = ask_all(of(fake, concurrency=1), requests, settings=QUICK)
+    assert kinds(outcomes) == (["rejected"] * 40 + ["well"] * 10) * 3
+    with endpoint(lambda _: Sent(status=422)) as fake:
+        outcomes = ask_all(of(fake, concurrency=1), requests, settings=QUICK)
+    assert Counter(kinds(outcomes)) == {"rejected": 110, "given_up": 40}
 
 
 # ── stored answers ────────────────────────────────────────────────────────────────────────────────────────────────
