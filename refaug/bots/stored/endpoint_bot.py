@@ -111,8 +111,8 @@ class EndpointBot(Replier):
 
     @property
     def is_random(self) -> bool:
-        """Whether a seed can change a reply, as far as refaug knows: it cannot without a temperature."""
-        return self.endpoint.dialect == "turns" or self.temperature > 0
+        """Whether a seed can change a reply, as far as refaug knows: not at temperature 0, if the endpoint is told."""
+        return self.endpoint.dialect == "turns" or self.temperature > 0 or "temperature" in self.endpoint.omit
 
     @property
     def remarks(self) -> Sequence[str]:
@@ -162,8 +162,14 @@ class EndpointBot(Replier):
             max_tokens=self.max_tokens,
             temperature=self.temperature,
             seed=request.seed,
-            draw=request.id[:_MOST_ID] if self.endpoint.dialect == "turns" else "",
+            draw=self._draw(request),
         )
+
+    def _draw(self, request: ReplyRequest) -> str:
+        """Return what tells draws apart; a seed that is sent does so by itself."""
+        if self.endpoint.dialect == "turns":
+            return request.id[:_MOST_ID]
+        return str(request.seed) if self.is_random and "seed" in self.endpoint.omit else ""
 
     def _ask(self, questions: Sequence[ChatRequest]) -> list[Outcome]:
         if not questions:

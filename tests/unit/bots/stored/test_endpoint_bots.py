@@ -178,6 +178,18 @@ def test_the_same_seed_gives_the_same_reply_in_any_batch() -> None:
     assert together == alone == [f"{seed}-{turns}" for seed in range(5) for turns in (1, 3)]
 
 
+@pytest.mark.parametrize(
+    ("fields", "draws"),
+    [({"temperature": 0.9, "omit": ["seed"]}, 3), ({"omit": ["temperature", "seed"]}, 3), ({"omit": ["seed"]}, 1)],
+)
+def test_seeds_that_are_not_sent_are_draws_of_their_own(tmp_path: Path, fields: dict[str, Any], draws: int) -> None:
+    access = EndpointAccess(client=QUICK, answers=tmp_path / "answers.db")
+    with endpoint(lambda received: openai(f"draw {received.number}")) as fake:
+        bot = bot_of(fake, access=access, **fields)
+        drawn = [bot.replies([request("a", seed=seed)])[0].text for seed in (7, 8, 9, 7)]
+    assert (len(set(drawn)), drawn[0], bot.is_random) == (draws, drawn[3], draws > 1)
+
+
 def test_a_dead_address_is_given_up_and_rests_between_batches() -> None:
     moment = [0.0]
     access = EndpointAccess(client=QUICK, resting=RestingEndpoints(30, lambda: moment[0]))
