@@ -233,7 +233,7 @@ def reference_texts(cell: object) -> list[Any]:
     content = listed(cell)
     if content is not None and (not isinstance(cell, str) or all(isinstance(text, str | dict) for text in content)):
         return [reference for reference in content if not is_empty(reference)]
-    return [cell]
+    return [plain_text(cell)]
 
 
 def turn_texts(cell: object) -> list[str]:

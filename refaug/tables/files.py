@@ -552,6 +552,7 @@ def _value(cell: Any) -> object:
 
 def _filled(sheet: Any) -> Iterator[tuple[int, Sequence[Any]]]:
     """Yield the rows that are not empty, with their numbers."""
+    sheet.reset_dimensions()  # exporters state smaller ones than there are
     for number, cells in enumerate(sheet.iter_rows(values_only=True), start=1):
         if any(cell is not None for cell in cells):
             yield number, cells

@@ -137,7 +137,7 @@ class RowReader:
             system, cell = column.system or own, column.cell(row)
             if column.field == "reply":
                 if cell is not None and not (isinstance(cell, float) and cells.is_empty(cell)):
-                    values.replies[system] = cell
+                    values.replies[system] = cells.plain_text(cell)
             elif column.field == "rating":
                 values.ratings.setdefault(system, []).append(self._number(column, row))
             elif not cells.is_empty(cell):

@@ -54,6 +54,19 @@ def test_a_sheet_is_read_as_the_same_csv(tmp_path: Path) -> None:
     )
 
 
+def test_a_sheet_that_states_a_smaller_size_is_read_whole_with_whole_numbers_as_texts(tmp_path: Path) -> None:
+    book = saved(tmp_path / "t.xlsx", ["id", "reference", "reply:a", "reply:b"], ["1", 7, 42, "so"], ["2", "no", "b"])
+    stale = tmp_path / "stale.xlsx"
+    with zipfile.ZipFile(book) as members, zipfile.ZipFile(stale, "w") as changed:
+        for name in members.namelist():
+            changed.writestr(name, members.read(name).replace(b'<dimension ref="A1:D3"', b'<dimension ref="A1:C2"'))
+    first, second = read(stale)
+    assert isinstance(first, Item)
+    assert isinstance(second, Item)
+    assert ([reference.text for reference in first.references], first.replies) == (["7"], {"a": "42", "b": "so"})
+    assert (second.id, second.replies) == ("2", {"a": "b"})
+
+
 def test_empty_rows_dates_and_formulas_without_a_value(tmp_path: Path) -> None:
     book = saved(
         tmp_path / "t.xlsx", [], ["id", "reference", "reply:a"], [], ["1", "yes", date(2026, 1, 2)], [2, "no", "=A1"]
