@@ -18,7 +18,7 @@ from refaug.core.files import make_folder, remove_tree, require_name, sha256_of
 from refaug.core.home import Settings
 from refaug.core.progress import Progress
 from refaug.core.records import Item, Origin
-from refaug.core.text.normalisation import normalise
+from refaug.extras.judges.shared_contexts import context_keys, joined_numbers
 from refaug.metrics.base import Floats
 from refaug.metrics.statistics.agreement import RatedSet, drawn_correlations
 from refaug.metrics.statistics.correlation import PARTIAL, Correlation, partial_spearman, pearson, spearman
@@ -59,7 +59,7 @@ class RatedFile:
     scale: Scale
     rated: RatedTriples
     counts: Mapping[str, int]
-    keys: frozenset[str]  # of its contexts, to see which files share some
+    keys: frozenset[tuple[str, ...]]  # of its contexts, to see which files share some
 
     def facts(self) -> dict[str, object]:
         """Return what a report says of the file."""
@@ -110,14 +110,16 @@ def rated_file(
         name=name,
         sha256=sha256,
         scale=own_scale,
-        rated=RatedTriples(
-            triples=tuple(triples),
-            ratings=to_five(ratings[places], own_scale),
-            contexts=np.array([rows.rows[place].item for place in places], dtype=np.int64),
-            systems=tuple(rows.rows[place].system for place in places),
+        rated=_with_shared_contexts(
+            RatedTriples(
+                triples=tuple(triples),
+                ratings=to_five(ratings[places], own_scale),
+                contexts=np.array([rows.rows[place].item for place in places], dtype=np.int64),
+                systems=tuple(rows.rows[place].system for place in places),
+            )
         ),
         counts={"rated": len(rows.rows), "golds_themselves": golds, **counts, "used": len(triples)},
-        keys=frozenset(_context_keys(triples)),
+        keys=frozenset(key for triple in triples for key in context_keys(triple.context, triple.reference)),
     )
 
 
@@ -143,12 +145,18 @@ def _require_parts(name: str, form: Form, used: int, counts: Mapping[str, int]) 
     raise BadInput(f"{name}: every rated reply is one of its golds", remedy="give ratings of systems' replies")
 
 
-def _context_keys(triples: Sequence[Triple]) -> Iterator[str]:
-    """Yield what tells a context: its last turn with the gold, or the gold alone; nothing of texts that are empty."""
-    for triple in triples:
-        last = normalise(triple.context[-1]) if triple.context else ""
-        if key := f"{last}\x1f{normalise(triple.reference)}".strip("\x1f"):
-            yield key
+def _with_shared_contexts(rated: RatedTriples) -> RatedTriples:
+    """Return the rows; contexts with the same texts are one, whatever numbers they have."""
+    keys = (
+        [*context_keys(triple.context, triple.reference), (str(number),)]
+        for triple, number in zip(rated.triples, rated.contexts.tolist(), strict=True)
+    )
+    return replace(rated, contexts=joined_numbers(keys))
+
+
+def _joined(files: Sequence[RatedFile]) -> RatedTriples:
+    """Return the rows of files, whose contexts are numbered together."""
+    return _with_shared_contexts(RatedTriples.joined([file.rated for file in files]))
 
 
 # ── Scales ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -258,7 +266,7 @@ def train_adem(
     """Fit a scorer to rated files, and add it as a version; it takes seconds, so an interrupted run begins anew."""
     _require_systems(files, order.without_systems)
     files = [_selected(file, order) for file in files]
-    rated = RatedTriples.joined([file.rated for file in files])
+    rated = _joined(files)
     settings = order.settings
     vectors = VectorCache(named.encoder, settings.state).triple_vectors(rated.triples, settings.form, progress)
     progress.stage("fitting")
@@ -420,7 +428,7 @@ def leave_one_out(
     cache = VectorCache(encoder, settings.state)
     for group in groups:
         rest = [file for file in files if file not in group]
-        rated = RatedTriples.joined([file.rated for file in rest])
+        rated = _joined(rest)
         fitted = fit_scorer(rated, cache.triple_vectors(rated.triples, settings.form, progress), settings)
         length = length_model(rated)
         for file in group:

@@ -17,8 +17,6 @@ from refaug.core.errors import BadInput
 from refaug.core.files import make_folder, remove_tree, write_json
 from refaug.core.home import Settings
 from refaug.core.progress import Progress
-from refaug.core.records import Item
-from refaug.core.text.normalisation import normalise
 from refaug.extras.judges.combined import (
     FORMAT_VERSION,
     JUDGE,
@@ -29,6 +27,7 @@ from refaug.extras.judges.combined import (
     NormalScale,
     judge_versions,
 )
+from refaug.extras.judges.shared_contexts import context_keys, joined_numbers
 from refaug.metrics.base import Floats, Indexes
 from refaug.metrics.statistics.correlation import partial_spearman
 from refaug.rater.adem.scorer.rated_triples import Triple
@@ -293,27 +292,19 @@ def table_of_sets(sets: Sequence[RatedRows], metrics: Sequence[ComparedMetric], 
     )
 
 
-def _contexts_and_groups(sets: Sequence[RatedRows]) -> tuple[Indexes, list[int]]:
+def _contexts_and_groups(sets: Sequence[RatedRows]) -> tuple[Indexes, Indexes]:
     """Return the context of each row, and the group of each set; sets that share a context are one group."""
-    numbers, by_set = dict[tuple[str, ...], int](), list[list[int]]()
-    for place, rated_rows in enumerate(sets):
-        keys = [_context_key(item, place) for item in rated_rows.items]
-        by_set.append([numbers.setdefault(keys[row.item], len(numbers)) for row in rated_rows.rows])
-    groups = list(range(len(sets)))
-    for place, own in enumerate(by_set):
-        for earlier in range(place):
-            if set(own) & set(by_set[earlier]):
-                groups = [groups[earlier] if group == groups[place] else group for group in groups]
-    return np.array([number for own in by_set for number in own], np.int64), groups
-
-
-def _context_key(test_item: Item, place: int) -> tuple[str, ...]:
-    """Return what tells a context: its last turn with the gold; all turns where no gold is; of neither, the item."""
-    turns = tuple(map(normalise, test_item.turns))
-    gold = normalise(test_item.gold.text) if test_item.gold else ""
-    if gold:
-        return ("gold", turns[-1] if turns else "", gold)
-    return ("turns", *turns) if any(turns) else ("item", str(place), test_item.id)
+    by_item = [
+        [
+            [*context_keys(item.turns, item.gold.text if item.gold else ""), (str(place), str(number))]
+            for number, item in enumerate(rated_rows.items)
+        ]
+        for place, rated_rows in enumerate(sets)
+    ]
+    keys = [own[row.item] for own, rated_rows in zip(by_item, sets, strict=True) for row in rated_rows.rows]
+    contexts = joined_numbers(keys)
+    ends = np.cumsum([len(rated_rows.rows) for rated_rows in sets])[:-1]
+    return contexts, joined_numbers(own.tolist() for own in np.split(contexts, ends))
 
 
 def _require_fit(sets: Sequence[RatedRows], table: RatedTable) -> None:

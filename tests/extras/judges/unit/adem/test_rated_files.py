@@ -76,7 +76,7 @@ def test_a_text_that_is_no_scale_is_refused(text: str) -> None:
 
 
 def test_systems_and_contexts_can_be_left_out() -> None:
-    file = rated_file("f", [_item(name) for name in "abcdefgh"], Form.FULL)
+    file = rated_file("f", [_item(name, turns=["Hello.", name], references=[name]) for name in "abcdefgh"], Form.FULL)
     assert set(file.without_systems(["old"]).rated.systems) == {"new"}
     half = file.fraction(0.5, seed=1)
     assert len(np.unique(half.rated.contexts)) == 4

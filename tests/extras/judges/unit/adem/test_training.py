@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -146,6 +147,22 @@ def test_files_that_share_a_context_are_one_group() -> None:
     assert [len(group) for group in file_groups([first, _file(1), second])] == [2, 1]
     with refusing(BadInput):
         list(leave_one_out([first, _file(1)], WordEncoder(), SETTINGS, draws=5, seed=1, progress=Silent()))
+
+
+def test_a_context_of_several_items_and_files_is_one_whatever_its_golds(tmp_path: Path) -> None:
+    alone = [
+        replace(item, replies={system: reply}, ratings={system: item.ratings[system]})
+        for item in _items(1)
+        for system, reply in item.replies.items()
+    ]
+    others = [replace(item, references=next(_items(number)).references) for number, item in enumerate(alone, 2)]
+    files = [rated_file("own", alone, Form.FULL), rated_file("other", others, Form.FULL)]
+    assert [len(np.unique(file.rated.contexts)) for file in files] == [30, 30]
+    assert len(file_groups(files)) == 1
+    home, named = Settings(home=tmp_path), NamedEncoder(encoder=WordEncoder(), id=ENCODER_ID)
+    order = AdemOrder(name="chat", settings=SETTINGS)
+    report = train_adem(home, artefact_stores(home)["adem"], order, files, named, Silent()).report
+    assert (report["contexts"], report["train_rows"]) == (30, 25 * 8)
 
 
 def test_conicity_is_the_mean_cosine_with_the_mean() -> None:

@@ -47,13 +47,26 @@ TURNS = {"turns": ["Good morning.", "Coffee?"]}
     ("first", "second", "expected"),
     [
         ({**TURNS, "references": ["Yes, please."]}, {**TURNS, "references": ["yes please"]}, [0, 0]),
-        ({**TURNS, "references": ["Yes, please."]}, {**TURNS, "references": ["No."]}, [0, 1]),
+        ({**TURNS, "references": ["Yes, please."]}, {**TURNS, "references": ["No."]}, [0, 0]),
+        (
+            {**TURNS, "references": ["Yes, please."]},
+            {"turns": ["Good evening.", "Coffee?"], "references": ["No."]},
+            [0, 1],
+        ),
         ({"references": ["Yes, please."]}, {"references": ["yes please"]}, [0, 0]),
         (TURNS, {"turns": ["good morning", "coffee"]}, [0, 0]),
         (TURNS, {"turns": ["Good evening.", "Coffee?"]}, [0, 1]),
         ({}, {}, [0, 1]),
     ],
-    ids=["turn and gold", "another gold", "gold alone", "turns alone", "other turns", "neither"],
+    ids=[
+        "turn and gold",
+        "another gold",
+        "other turns and gold",
+        "gold alone",
+        "turns alone",
+        "other turns",
+        "neither",
+    ],
 )
 def test_sets_are_one_group_where_they_share_a_context(
     first: dict[str, Any], second: dict[str, Any], expected: list[int]
@@ -65,6 +78,18 @@ def test_sets_are_one_group_where_they_share_a_context(
 def test_rows_of_one_context_are_one_however_their_items_are_named() -> None:
     _, table = groups_of([{"id": "1", **TURNS}, {"id": "2", **TURNS}, {"id": "3", "turns": ["Something else."]}])
     assert table.contexts.tolist() == [0, 0, 0, 0, 1, 1]
+
+
+def test_contexts_are_one_through_a_third() -> None:
+    evening = {"turns": ["Good evening.", "Coffee?"]}
+    both = [{"id": "1", **TURNS}, {"id": "2", **evening}]
+    groups, table = groups_of([{"id": "1", **TURNS}], [{"id": "1", **evening}], both)
+    assert (groups, table.contexts.tolist()) == ([0, 0, 0], [0, 0, 1, 1, 0, 0, 1, 1])
+    gold = {"references": ["Yes, please."]}
+    _, table = groups_of(
+        [{"id": "1", **TURNS}, {"id": "2", **evening}, {"id": "3", **TURNS, **gold}], [{"id": "1", **evening, **gold}]
+    )
+    assert table.contexts.tolist() == [0] * 8
 
 
 def test_lengths_are_counted_as_when_the_judge_was_fitted() -> None:
