@@ -13,6 +13,7 @@ from xxhash import xxh3_64_intdigest
 
 from refaug.core.errors import Usage
 from refaug.core.query_engine import QueryEngine, parquet
+from refaug.core.text.tokenizers import default_tokenizer
 
 TIME: Final = pa.timestamp("us", tz="UTC")
 PAIR_SCHEMA: Final = pa.schema(
@@ -61,7 +62,7 @@ class SharedSettings:
     @classmethod
     def for_language(cls, language: str, *, max_responses: int = 5, seed: int = 1) -> SharedSettings:
         """Return ten characters for languages without spaces between words, four words for others."""
-        if language in ("ja", "zh", "th"):
+        if default_tokenizer(language) != "word":
             return cls(min_words=1, min_chars=10, max_responses=max_responses, seed=seed)
         return cls(max_responses=max_responses, seed=seed)
 

@@ -292,5 +292,8 @@ def get_tokenizer(name: str) -> Tokenizer:
 
 
 def default_tokenizer(language: str) -> str:
-    """Return the tokenizer's name for a language tag: `mecab` for Japanese (ja, ja-JP), `word` for all others."""
-    return "mecab" if language.replace("_", "-").split("-")[0].lower() == "ja" else "word"
+    """Return the tokenizer's name for a language tag (ja, ja-JP); `word` where spaces separate the words."""
+    return _WITHOUT_SPACES.get(language.replace("_", "-").split("-")[0].lower(), "word")
+
+
+_WITHOUT_SPACES: Final[Mapping[str, str]] = {"ja": "mecab", "th": "char", "zh": "char"}

@@ -392,8 +392,8 @@ def _later(names: Mapping[str, str], shape: shapes.Shape) -> dict[str, tuple[str
 
 def _free_names(name: str, names: Mapping[str, str], shape: shapes.Shape) -> tuple[str, ...]:
     """Return the known names of a field that are not another field's here."""
-    known = _NAMES_IN.get((shape, name), shapes.KNOWN_NAMES[name])
-    return tuple(column for column in known if column not in names.values())
+    names_of_field = _NAMES_IN.get((shape, name), shapes.KNOWN_NAMES[name])
+    return tuple(column for column in names_of_field if column not in names.values())
 
 
 _INNER: Final = ("text", "speaker", "time")  # fields of a dialogue's turns, not of its row

@@ -201,9 +201,9 @@ class Fields:
         return lambda row: row[source] if source in row else _get_nested(row, path)
 
 
-def _first_of(names: tuple[str, ...], known: frozenset[str], row: Row) -> Any:
+def _first_of(names: tuple[str, ...], distinct: frozenset[str], row: Row) -> Any:
     """Return what a row has by the first of these names; asked of most rows, and few have any."""
-    if known.isdisjoint(row):
+    if distinct.isdisjoint(row):
         return None
     return next((row[name] for name in names if row.get(name) is not None), None)
 

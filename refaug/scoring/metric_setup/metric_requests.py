@@ -80,7 +80,8 @@ def metrics_of(
     `by_default` are parameters that other options or fields set. `set_baseline` gives a b to a weighted form that was
     requested without one; without `set_baseline` that b is 0.
     """
-    defaults = {**(by_default or {}), **({"tok": default_tokenizer(language)} if language else {})}
+    tokenizer = default_tokenizer(language or "")  # `word` is each metric's own default or, as for ROUGE, worse than it
+    defaults = {**(by_default or {}), **({"tok": tokenizer} if tokenizer != "word" else {})}
     metrics = [_metric_of(text, defaults, source) for text in specifications]
     if set_baseline is not None:
         metrics = [set_baseline(metric) for metric in metrics]

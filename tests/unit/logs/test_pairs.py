@@ -123,6 +123,11 @@ def test_shared_utterances_are_those_counted_by_hand(tmp_path, settings):
     assert shared(tmp_path, stored(tmp_path, pairs), settings) == by_hand(pairs, settings)
 
 
+def test_regions_of_languages_without_spaces_have_shortest_utterances_in_characters():
+    assert SharedSettings.for_language("zh-TW") == SharedSettings(min_words=1, min_chars=10)
+    assert SharedSettings.for_language("en-GB") == SharedSettings()
+
+
 # Words, and what is none: marks on their own, and what is one word to some and two to others.
 SAID = ["ok", "tea", "-", "?!", "so-what", "Don't", "7", "½", "_", "紅茶", "ｔｅａ", "ΟΔΟΣ", "c'est"]
 UTTERANCES = st.lists(st.sampled_from(SAID), min_size=1, max_size=5).map(" ".join)

@@ -244,9 +244,12 @@ def test_an_unknown_name_is_refused_with_the_names_there_are(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("language", "name"),
-    [("ja", "mecab"), ("ja-JP", "mecab"), ("JA_jp", "mecab"), ("en", "word"), ("de-AT", "word"), ("jam", "word")],
+    [
+        *(("ja", "mecab"), ("ja-JP", "mecab"), ("JA_jp", "mecab"), ("zh-Hant", "char"), ("th", "char")),
+        *(("en", "word"), ("de-AT", "word"), ("jam", "word")),
+    ],
 )
-def test_japanese_is_tokenized_by_mecab_and_the_rest_by_words(language: str, name: str) -> None:
+def test_languages_without_spaces_are_not_tokenized_by_words(language: str, name: str) -> None:
     assert default_tokenizer(language) == name
 
 

@@ -25,6 +25,13 @@ from refaug.scoring.metric_setup.model_registry import ModelRegistry
 from refaug.scoring.metric_setup.scoring_steps import chosen_metrics
 
 
+def test_a_language_sets_tokenizers_only_where_no_spaces_separate_words() -> None:
+    tokenizers = [
+        metric.settings["tok"] for language in ("en", "zh") for metric in metrics_of(["bleu", "rouge-l"], language)
+    ]
+    assert tokenizers == ["word", "rouge", "char", "char"]
+
+
 @pytest.mark.parametrize(
     ("text", "models", "flags"),
     [
