@@ -116,7 +116,11 @@ class SumsOfBatch:
                         f"{at}.systems.{name}.items are not those of the batch's first system",
                         remedy="a batch has the same items for all its systems and metrics; " + FROM_STATS,
                     )
-            if not rows_by_system or list(rows_by_system) != (systems or list(rows_by_system)):
+            if not rows_by_system:
+                raise BadInput(
+                    f"{at}.systems is empty: no item of the batch has a reply", remedy="leave out such batches"
+                )
+            if list(rows_by_system) != (systems or list(rows_by_system)):
                 raise BadInput(f"{at}.systems are not those of the batch's first metric", remedy=FROM_STATS)
             systems = list(rows_by_system)
             metrics[signature] = _sheet(sheet, at)

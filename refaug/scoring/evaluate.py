@@ -70,7 +70,7 @@ def evaluate(
     `provenance` describes retrieval and rating, for the signatures of metrics that look at weighted references; without
     it, it is that of the items. With `reports_metrics` a metric that these references do not suit is left out and
     reported, unless none suits them. In a part of a test file (`is_part`) it is noted and computed, since references of
-    other parts may suit it, and it is no error if no reply has a score.
+    other parts may suit it, and it is no error if no reply has a score, or there is none.
     """
     steps = evaluation_steps(
         items,
@@ -100,7 +100,7 @@ def evaluation_steps(
     collection = ItemCollection.of(items)
     collection.require_usable()
     usable = collection.items
-    systems = require_systems(collection.replies)
+    systems = list(collection.replies) if is_part else require_systems(collection.replies)
     require_baseline(settings.baseline, systems)
     if settings.require_passport:
         _require_passports(metrics)
@@ -277,7 +277,7 @@ def _scores_by(
         if is_whole:
             metric = bind_metric(metric, chosen, replies, references)
         scored, unscored = yield metric, replies, references
-        statistics[:, first : first + len(chosen)] = scored.reshape(len(systems), len(chosen), -1)
+        statistics[:, first : first + len(chosen)] = scored.reshape(len(systems), len(chosen), len(metric.columns))
         for row, problem in unscored.items():
             system_number, place = divmod(row, len(chosen))
             problems[system_number * len(ids) + first + place] = problem
@@ -297,7 +297,7 @@ def _scores_by(
 def unscored_error(scores: MetricScores) -> BadInput | None:
     """Return an error with the reasons where no reply of any system has a score, else None."""
     systems, metric = scores.systems.values(), scores.metric.name
-    if not all(np.isnan(system.values).all() for system in systems):
+    if not systems or not all(np.isnan(system.values).all() for system in systems):
         return None
     problems = [problem for system in systems for problem in system.problems.values()]
     codes = Counter(problem.code for problem in problems)

@@ -530,6 +530,26 @@ def test_a_system_without_replies_in_some_batches_has_none_there(client: Any) ->
         assert parts["bleu"][name].unscored_by_reason == whole["bleu"][name].unscored_by_reason
 
 
+@pytest.mark.parametrize("lacking", [range(4, 10), range(6)], ids=["last", "first"])
+def test_batches_without_any_reply_are_unscored_and_no_error(client: Any, lacking: range) -> None:
+    replies = [None if place in lacking else "we like red boats" for place in range(10)]
+    asked: Any = {"replies": replies, "metrics": ["bleu", "delta-bleu"], "references": "given", "on_error": "report"}
+    items = [*MANY[:4], {**MANY[4], "id": 9}, *WEIGHTED, {"references": 1}, *MANY[7:9]]
+    whole, parts = client.score(items, **asked), client.score(items, **asked, batch=2)
+    for metric in ("bleu", "delta-bleu"):
+        assert parts[metric].replies == whole[metric].replies
+        assert [one.id for one in parts[metric]["model"].details] == [one.id for one in whole[metric]["model"].details]
+        assert parts[metric].corpus == whole[metric].corpus
+        assert parts[metric]["model"].unscored_by_reason == whole[metric]["model"].unscored_by_reason
+    assert [one.field for one in parts.problems] == [one.field for one in whole.problems] == ["items[7].references"]
+    items = [{key: one[key] for key in ("id", "references")} for one in MANY[:6]]
+    items[2]["replies"] = {"model": "we like red boats"}
+    for more in ({}, {"explain": True}):
+        found = list(client.score_iter(items, metric="chrf", batch=2, **more))
+        assert [one.reply.problem for one in found] == ["no_reply"] * 2 + [None] + ["no_reply"] * 3
+        assert [one.id for one in found] == [one["id"] for one in items]
+
+
 def test_a_last_batch_without_any_score_is_unscored_and_no_error(client: Any) -> None:
     items = [*MANY[:4], {**MANY[4], "references": []}]
     whole, parts = client.score(items, metric="bleu"), client.score(items, metric="bleu", batch=4)

@@ -331,7 +331,7 @@ AT = r"batches\[0\].stats\[0\]"
         (lambda b: b["stats"].append(sheet(b)), r"batches\[0\].stats\[1\]: multi-bleu.* comes twice"),
         (lambda b: b.update(set=[1]), r"batches\[0\].set is not an object, but \[1\]"),
         (lambda b: sheet(b).pop("references"), rf"{AT}.references is not a text, but nothing"),
-        (lambda b: sheet(b).update(systems={}), rf"{AT}.systems are not those"),
+        (lambda b: sheet(b).update(systems={}), rf"{AT}.systems is empty: no item of the batch has a reply"),
         (lambda b: sheet(b)["columns"].reverse(), rf"{AT}.columns: reference_length, .*; multi-bleu has credit_1"),
         (lambda b: sheet(b)["columns"].pop(), rf"{AT}.systems.a.rows\[0\] has 8 sums, and there are 7 columns"),
         (lambda b: system(b).update(items="item-1"), rf"{AT}.systems.a.items is not a list, but 'item-1'"),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Optional
 
+from refaug_client._api.bodies import SYSTEM
 from refaug_client._core import errors
 from refaug_client._http.call import Answer, Call, read_json
 
@@ -32,6 +34,7 @@ class LargeScores(LargeRequest):
         self._signatures: tuple[str, ...] = ()
         self._replies: dict[str, dict[str, list[Document]]] = {}  # by signature, by system
         self._ids: list[str] = []
+        self._systems = _systems_in(self.items)
 
     def body(self, batch: Batch) -> Document:
         """Return the body of a request for sums, which each batch can give."""
@@ -48,10 +51,10 @@ class LargeScores(LargeRequest):
     def add(self, part: Part) -> None:
         """Take sums and scores in."""
         super().add(part)
-        answer = part.answer
-        if "refused" in answer:
-            self._refused = self._refused or answer["refused"]
+        if "refused" in part.answer:
+            self._refused = self._refused or part.answer["refused"]
             return
+        answer = _with_missing_rows(part.answer, self.body(part.batch)["items"], self._systems[:1])
         self._require_signatures(answer, part.batch)
         ids: list[str] = next(iter(answer["stats"][0]["systems"].values()))["items"]
         for sheet in answer["stats"]:
@@ -204,6 +207,23 @@ def reply_scores(system: Document) -> list[Document]:
     return replies
 
 
+def _systems_in(items: Sequence[Any]) -> list[str]:
+    """Return the systems that items have replies of, in the order in which they first occur."""
+    replies = (one.get("replies") for one in items if isinstance(one, Mapping))
+    return list(dict.fromkeys(name for one in replies if isinstance(one, Mapping) for name in one))
+
+
+def _with_missing_rows(answer: Document, items: Sequence[Any], systems: Sequence[str]) -> Document:
+    """Return an answer with rows without a score of these systems, where no item of its batch has a reply."""
+    if any(sheet["systems"] for sheet in answer["stats"]):
+        return answer
+    bad_places = {problem.get("place") for problem in answer.get("problems") or []}
+    ids = [str(one["id"]) for place, one in enumerate(items) if place not in bad_places]
+    nothing, problems = [None] * len(ids), [{"row": row, **_NO_REPLY} for row in range(len(ids))]
+    rows = {"items": ids, "rows": nothing, "scores": nothing, "problems": problems}
+    return {**answer, "stats": [{**sheet, "systems": dict.fromkeys(systems, rows)} for sheet in answer["stats"]]}
+
+
 def _missing_reply(item_id: str) -> Document:
     return {"id": item_id, "score": None, **_NO_REPLY}
 
@@ -245,27 +265,34 @@ class StreamedScores(LargeRequest):
         super().__init__(call)
         self._asked: Sequence[str] = self.template.get("metrics") or ()
         self._signatures: dict[tuple[str, int], str] = {}
-        self._sums = not any(self.template.get(name) for name in NOT_OF_SUMS)
+        self._needs_scores = any(self.template.get(name) for name in NOT_OF_SUMS)
+        self._systems = [SYSTEM]  # those of the last batch with replies
 
     def body(self, batch: Batch) -> Document:
         """Return the body; it asks for sums where they suffice, since a batch may have no score at all."""
-        return {**with_ids(super().body(batch), batch.first), **({"return": "stats"} if self._sums else {})}
+        body = with_ids(super().body(batch), batch.first)
+        if self._needs_scores and _systems_in(body["items"]):
+            return body
+        return {**{key: field for key, field in body.items() if key not in NOT_OF_SUMS}, "return": "stats"}
 
     def read(self, answer: Answer) -> Document:
         """Return the document of an answer, with sums or scores in it."""
-        return read_sums(answer) if self._sums else _read_scores(answer)
+        return read_sums(answer) if "stats" in answer.json() else _read_scores(answer)
 
     def rows(self, part: Part) -> Iterator[Document]:
         """Yield an object for each item: {"id": …, "scores": {metric: {system: {"score": …}}}, "signatures": …}."""
         super().add(part)
         if "refused" in part.answer:
             return
+        if "stats" in part.answer:
+            part = replace(part, answer=_with_missing_rows(part.answer, self.body(part.batch)["items"], self._systems))
         sheets = self._suitable(part)
+        self._systems = list(sheets[0]["systems"])
         names = self._names(sheets, _metrics_left_out(part.answer))
         signatures = {name: sheet["signature"] for name, sheet in zip(names, sheets)}
         self._require_signatures(sheets, part.batch)
         systems = [
-            {name: reply_scores(one) if self._sums else one["replies"] for name, one in sheet["systems"].items()}
+            {name: one["replies"] if "replies" in one else reply_scores(one) for name, one in sheet["systems"].items()}
             for sheet in sheets
         ]
         for place, reply in enumerate(next(iter(systems[0].values()))):
@@ -280,7 +307,7 @@ class StreamedScores(LargeRequest):
 
         A stream has no last batch, so each is judged for itself, as a request is.
         """
-        sheets: list[Document] = part.answer["stats" if self._sums else "scores"]
+        sheets: list[Document] = part.answer["stats" if "stats" in part.answer else "scores"]
         unsuitable = [sheet["unsuitable"] for sheet in sheets if sheet.get("unsuitable")]
         suitable = [sheet for sheet in sheets if not sheet.get("unsuitable")]
         if unsuitable and (self.template.get("on_error") != "report" or not suitable):
