@@ -13,7 +13,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -53,6 +53,7 @@ class Reservation:
 
     prompt_tokens: int
     answer_tokens: int
+    day: str = ""  # that they are counted on, where days have a limit
 
 
 class Spending:
@@ -175,25 +176,29 @@ class DailyTokens:
         self._path, self._limit, self._day = path, limit, day
         path.parent.mkdir(parents=True, exist_ok=True)
 
-    def add(self, tokens: int) -> bool:
-        """Count tokens of today; False, and nothing is counted, where they exceed the limit."""
+    def add(self, tokens: int) -> str | None:
+        """Count tokens of today, and return the day; None, and nothing is counted, where they exceed the limit."""
         if tokens > self._limit:
-            return False
+            return None
         named = {"day": self._day(), "tokens": tokens, "limit": self._limit}
-        return self._changed(_ADD, named) == 1
+        return str(named["day"]) if self._changed(_ADD, named) == 1 else None
 
-    def take_back(self, tokens: int) -> None:
-        """Count so many tokens less."""
-        named = {"day": self._day(), "tokens": tokens}
-        self._changed("update days set tokens = max(0, tokens - :tokens) where day = :day", named)
+    def correct(self, day: str, tokens: int) -> bool:
+        """Count so many tokens more on a day, or less where they are below 0; return whether it keeps its limit."""
+        named = {"day": day, "tokens": tokens}
+        self._changed("update days set tokens = max(0, tokens + :tokens) where day = :day", named)
+        return self._count(day) <= self._limit
 
     def today(self) -> int:
         """Return the tokens of today so far, with those that are reserved."""
+        return self._count(self._day())
+
+    def _count(self, day: str) -> int:
         if not self._path.exists():
             return 0
         try:
             with closing(self._connected()) as connection:
-                row = connection.execute("select tokens from days where day = ?", (self._day(),)).fetchone()
+                row = connection.execute("select tokens from days where day = ?", (day,)).fetchone()
         except sqlite3.Error as error:
             raise NoAccess(f"{self._path}: {error}", remedy="give this user the right to it, and room") from error
         return 0 if row is None else int(row[0])
@@ -221,18 +226,24 @@ class DailySpending(Spending):
     def reserve(self, request: ChatRequest) -> Reservation | None:
         """Reserve what the request may cost; None where the budget or the day does not allow it."""
         reservation = super().reserve(request)
-        if reservation is None or self._days.add(_size(reservation)):
-            return reservation
+        if reservation is None:
+            return None
+        day = self._days.add(_size(reservation))
+        if day is not None:
+            return replace(reservation, day=day)
         super().settle(reservation, None)
         return None
 
+    def lose(self, reservation: Reservation) -> bool:
+        """Count a try that was sent and not answered; return whether the budget and the day allow another one."""
+        is_allowed = super().lose(reservation)
+        return self._days.correct(reservation.day, _size(reservation)) and is_allowed
+
     def settle(self, reservation: Reservation, answer: ChatAnswer | None) -> None:
-        """Replace the reservation by what the answer cost."""
+        """Replace the reservation by what the answer cost, on the day of the reservation."""
         before = self.tokens
         super().settle(reservation, answer)
-        difference = self.tokens - before - _size(reservation)
-        if difference < 0:
-            self._days.take_back(-difference)
+        self._days.correct(reservation.day, self.tokens - before - _size(reservation))
 
 
 def _size(reservation: Reservation) -> int:
