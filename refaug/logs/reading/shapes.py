@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
@@ -485,9 +486,24 @@ def _as_time(raw: object) -> int | None:
         return _time_from_text(raw.strip())
     if isinstance(raw, bool) or not isinstance(raw, int | float) or not -1e20 < raw < 1e20:
         return None
+    if (moment := _written_date(raw)) is not None:
+        return _micros(moment)
     # A number above 1e11 would be seconds after the year 5000; in the next smaller unit it is after 1973.
     units = (1_000_000, 1_000, 1, 1e-3)
     return round(raw * units[sum(abs(raw) > limit for limit in (1e11, 1e14, 1e17))])
+
+
+def _written_date(number: float) -> datetime | None:
+    """Return the date of a number whose digits write one of 1970 to 2100: 20260302, 202603020930, 20260302093000.
+
+    As seconds, or as a smaller unit, these would be moments of the seventies, or of the year 2612.
+    """
+    for unit in (1, 10**4, 10**6):  # days, minutes and seconds
+        if 19_700_101 * unit <= number < 21_010_101 * unit and number == int(number):
+            digits = str(int(number))
+            with suppress(ValueError):
+                return datetime.fromisoformat(f"{digits[:8]}T{digits[8:] or '00'}")
+    return None
 
 
 def _time_from_mail(text: str) -> datetime:
