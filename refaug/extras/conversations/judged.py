@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -24,6 +24,7 @@ from refaug.extras.conversations.options import TurnReferences
 from refaug.extras.conversations.reading import Conversation, require_one_scale
 from refaug.extras.judges.fitted.scoring import unrated_rows
 from refaug.metrics.signature import Signature
+from refaug.scoring.copies import reference_copy_warning
 from refaug.scoring.items import BadItem
 from refaug.scoring.metric_setup.model_registry import ModelRegistry
 from refaug.scoring.metric_setup.scoring_steps import bound_metrics, chosen_metrics, find_references, without_content
@@ -125,6 +126,8 @@ def judge_turns(
     if not items:
         raise BadInput("no reply has a turn before it", remedy="judge conversations that a person or a start begins")
     references, provenance = _with_references(home, items, judges, progress)
+    for warning in _copy_warnings(references, [talk.bot for talk in conversations]):
+        progress.warn(warning)
     models, settings = judges.models, judges.references
     rows = unrated_rows("turns", references)
     scores = list[TurnScores]()
@@ -176,6 +179,16 @@ def _with_references(
     )
     line = provenance.line
     return [entry if isinstance(entry, BadItem) else with_provenance(entry, line) for entry in augmented], provenance
+
+
+def _copy_warnings(items: Sequence[Item | BadItem], bots: Sequence[str]) -> Iterator[str]:
+    """Warn of bots whose replies are their own references; `bots` has the bot of each conversation."""
+    named = [
+        replace(entry, replies={bots[int(entry.id.partition("/")[0])]: entry.replies[SYSTEM]})
+        for entry in items
+        if isinstance(entry, Item)
+    ]
+    return reference_copy_warning(named, dict.fromkeys(bots))
 
 
 def turn_details(judged: Sequence[TurnScores]) -> dict[str, str]:

@@ -264,7 +264,9 @@ def test_a_job_judges_what_the_command_judges(ready: Home, tmp_path: Path, talks
         )
         assert ready(*play, "--start", f"file:{begin}").code == 0
         of_play = done(conversations="selfplay:two")
-        by_command = ready("judge", "conversations", "selfplay:two", *TURNS, *ONE).json
+        told = ready("judge", "conversations", "selfplay:two", *TURNS, *ONE)
+        by_command = told.json
+        assert "retrieved references of their items: retrieval:chat (3)" in told.err
         assert of_play["result"]["bots"] == by_command["bots"]
         content = client.get(f"/v1/uploads/{of_play['id']}/content").content
         assert list(map(orjson.loads, content.splitlines())) == by_command["conversations"]
