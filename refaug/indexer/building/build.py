@@ -41,6 +41,7 @@ from refaug.indexer.nearest.index_kinds import AnnKind
 from refaug.indexer.pair_table import ErasedKeySets
 from refaug.indexer.tokens import save_tokenizer
 from refaug.logs.manifest import now
+from refaug.logs.store import list_logs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,18 +61,18 @@ def build_index(
     progress: Progress,
     *,
     again: bool = False,
-    logs_may_be_empty: bool = False,
+    of_existing: bool = False,
     cluster: ConnectedCluster | None = None,
 ) -> IndexBuild:
     """Build a version from the logs as they are now, and publish it if it reaches the requested recall.
 
     If the published version was built from exactly these inputs, it is returned as it is, unless `again` is set. A log
-    without pairs is refused, unless `logs_may_be_empty`; one of the logs must have some in any case. On a cluster the
-    shards are built side by side, into the same files.
+    that is gone or has no pairs is refused, unless the order is `of_existing` version. On a cluster the shards are
+    built side by side, into the same files.
     """
     with (
         places.indexes.writing(order.name, f"building index {order.name}") as writer,
-        open_material(places, order, logs_may_be_empty=logs_may_be_empty) as material,
+        open_material(places, order, of_existing=of_existing) as material,
     ):
         before = newest_manifest(places, order.name, progress)
         erased = before.erased if before is not None else ErasedKeys()
@@ -110,7 +111,7 @@ def build_index(
             files={},
             erased=erased,
             inputs=hash_of_inputs(inputs),
-            erasures=erasures_after(before, material.states()),
+            erasures=erasures_after(places, before, material.states()),
             shards=order.shards,
             sampling=COMMON_ORDER if order.shards > 1 else 1,
         )
@@ -189,15 +190,23 @@ def require_unchanged(places: Places, material: Material, stages: Stages) -> Non
         raise
 
 
-def erasures_after(before: IndexManifest | None, logs: Sequence[LogState]) -> int:
-    """Return the version's count of deletions: one more if a log has lost pairs since the version before.
+def erasures_after(places: Places, before: IndexManifest | None, logs: Sequence[LogState]) -> int:
+    """Return the version's count of deletions: one more if a log has lost pairs, or is gone, since the version before.
 
     Versions with a smaller count must not be published again.
     """
     if before is None:
         return 0
-    removed = {log.name: log.removed for log in before.logs}
-    return before.erasures + any(log.removed > removed.get(log.name, log.removed) for log in logs)
+    states, existing = {log.name: log for log in logs}, list_logs(places.logs)
+    return before.erasures + any(
+        bool(log.parts) if log.name not in existing else log.name in states and _has_lost(log, states[log.name])
+        for log in before.logs
+    )
+
+
+def _has_lost(before: LogState, after: LogState) -> bool:
+    """Return whether a log has lost pairs, or was deleted whole and made again."""
+    return after.removed > before.removed or not set(before.parts.values()) <= set(after.parts.values())
 
 
 def finish_build(

@@ -40,7 +40,7 @@ from refaug.indexer.building.build import (
     newest_manifest,
     require_unchanged,
 )
-from refaug.indexer.building.material import Material, reopen_material
+from refaug.indexer.building.material import Material, reopen_material, warn_of_gone_logs
 from refaug.indexer.building.order import remove_scratch
 from refaug.indexer.building.plan import EXACT_BELOW, Limits
 from refaug.indexer.building.recall import ExactSearch
@@ -190,12 +190,13 @@ def compact_index(
     """
     with places.indexes.open(name) as held:
         manifest = IndexManifest.read(held.folder)
+        warn_of_gone_logs(places, manifest, progress)
         order = order_of(manifest, held.folder, threads=threads, memory=memory, publish=publish)
         built = None
         if manifest.shards > 1 and not whole:
             built = _compact_shards(places, name, progress, threads=threads, memory=memory, publish=publish)
         if built is None:
-            built = build_index(places, order, progress, logs_may_be_empty=True)  # pairs are deleted
+            built = build_index(places, order, progress, of_existing=True)
     with suppress(Conflict), places.indexes.writing(name, f"removing interrupted work on index {name}"):
         for stage in _STAGES:
             Stages.discard(places.cache, f"{stage}-{name}")
@@ -267,7 +268,7 @@ class _Compaction:
             software=software(),
             erased=self.erased,
             inputs="",  # it was not built in one go
-            erasures=erasures_after(newest, self.material.states()),
+            erasures=erasures_after(self.places, newest, self.material.states()),
             trained_utterances=self.choice.trained_on,
             sampling=COMMON_ORDER,
         )

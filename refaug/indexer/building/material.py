@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from refaug.core.artefacts.version_locks import HeldVersion
 from refaug.core.errors import BadInput, NotFound, SourceChanged
 from refaug.core.files import read_json
+from refaug.core.progress import Progress
 from refaug.core.text.tokenizer_base import Tokenizer
 from refaug.core.text.tokenizers import get_tokenizer
 from refaug.core.vectors.encoders import Encoder
@@ -28,7 +29,8 @@ from refaug.indexer.search.segments import Segment
 from refaug.indexer.search.similarity import EncoderLikeness, Likeness, WordVectorLikeness
 from refaug.indexer.tokens import Vocabulary, default_tokenizer_for, load_tokenizer
 from refaug.indexer.vectors.sentence_vectors import SentenceSettings, WordWeights, query_vectors
-from refaug.logs.store import StoredLog
+from refaug.logs.manifest import LogManifest
+from refaug.logs.store import StoredLog, list_logs
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -97,7 +99,7 @@ class Material:
     def require_unchanged(self, places: Places) -> None:
         """Raise SourceChanged if a log has lost pairs while the index was built."""
         for log in self.logs:
-            current_parts = {part.sha256 for part in StoredLog.open(places.logs, log.manifest.name).manifest.parts}
+            current_parts = {part.sha256 for part in open_log(places, log.manifest.name).manifest.parts}
             if not {part.sha256 for part in log.manifest.parts} <= current_parts:
                 raise SourceChanged(
                     f"log {log.manifest.name} has lost pairs while the index was built; nothing was published",
@@ -105,12 +107,35 @@ class Material:
                 )
 
 
+def open_log(places: Places, name: str) -> StoredLog:
+    """Open a log of an existing index; one that was deleted whole has no pairs any more."""
+    try:
+        return StoredLog.open(places.logs, name)
+    except NotFound:
+        return StoredLog(places.logs / name, LogManifest.new(name))
+
+
+def warn_of_gone_logs(places: Places, manifest: IndexManifest, progress: Progress) -> None:
+    """Name the logs that were deleted whole since the version was made; NotFound where no log is left."""
+    existing = list_logs(places.logs)
+    gone = [log for log in manifest.logs if log.name not in existing]
+    if len(gone) == len(manifest.logs):
+        raise NotFound(
+            f"index {manifest.name} is of log {', '.join(log.name for log in gone)}, of which nothing is in "
+            f"{places.logs}",
+            remedy=f"remove the index, with all texts in it: refaug artefacts remove index {manifest.name}",
+        )
+    for log in gone:
+        if log.pairs:
+            progress.warn(f"log {log.name} was deleted: its {log.pairs:,} pairs leave index {manifest.name}")
+
+
 def _logs(places: Places, names: Sequence[str]) -> tuple[StoredLog, ...]:
-    return tuple(StoredLog.open(places.logs, name) for name in sorted(names))
+    return tuple(open_log(places, name) for name in sorted(names))
 
 
 def _logs_with_pairs(places: Places, names: Sequence[str]) -> tuple[StoredLog, ...]:
-    logs = _logs(places, names)
+    logs = tuple(StoredLog.open(places.logs, name) for name in sorted(names))
     empty = next((log.manifest.name for log in logs if not any(part.pairs for part in log.manifest.parts)), None)
     if empty is not None:
         raise BadInput(f"log {empty} has no pairs", remedy="refaug log ingest some dialogues into it, or leave it out")
@@ -118,9 +143,9 @@ def _logs_with_pairs(places: Places, names: Sequence[str]) -> tuple[StoredLog, .
 
 
 @contextmanager
-def open_material(places: Places, order: IndexOrder, *, logs_may_be_empty: bool = False) -> Iterator[Material]:
+def open_material(places: Places, order: IndexOrder, *, of_existing: bool = False) -> Iterator[Material]:
     """Open the inputs of a build and hold the vectors until the block ends."""
-    logs = _logs(places, order.logs) if logs_may_be_empty else _logs_with_pairs(places, order.logs)
+    logs = _logs(places, order.logs) if of_existing else _logs_with_pairs(places, order.logs)
     if order.encoder is not None:
         source = encoder_source(places, order.encoder, threads=order.threads)
         held_encoder, encoder = hold_encoder(places, source, threads=order.threads)

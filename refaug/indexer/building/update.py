@@ -29,7 +29,7 @@ from refaug.core.progress import Progress
 from refaug.core.query_engine import QueryEngine, scratch_in
 from refaug.indexer.bm25.scores import Bm25Settings
 from refaug.indexer.building import build
-from refaug.indexer.building.material import Material, reopen_material
+from refaug.indexer.building.material import Material, reopen_material, warn_of_gone_logs
 from refaug.indexer.building.order import IndexOrder
 from refaug.indexer.building.plan import Limits
 from refaug.indexer.building.segment_files import JoinedBlocks
@@ -76,6 +76,7 @@ def update_index(
     ):
         before = IndexManifest.read(base.folder)
         require_files(base.folder, {"files": before.files})  # most of them become part of the new version
+        warn_of_gone_logs(places, before, progress)
         erased = _merge_erased(before.erased, erase)
         with reopen_material(places, before, base.folder, threads) as material:
             with QueryEngine(scratch_in(places.cache), memory=memory, threads=threads) as engine:
@@ -100,7 +101,7 @@ def update_index(
                 erased=erased,
                 inputs="",  # it was not built in one go
                 sampling=COMMON_ORDER,
-                erasures=build.erasures_after(before, material.states()) + (erased != before.erased),
+                erasures=build.erasures_after(places, before, material.states()) + (erased != before.erased),
             )
             must_go = manifest.erasures > before.erasures
             if must_go and check is not None and not check.passed:

@@ -12,13 +12,13 @@ from refaug.core.artefacts.versions import Versions
 from refaug.core.errors import CheckFailed, Corrupt
 from refaug.indexer.building.build import IndexBuild, build_index, refusal_of
 from refaug.indexer.building.compaction import compact_index
+from refaug.indexer.building.material import open_log
 from refaug.indexer.building.update import publish_new, publish_version, require_recall, update_index
 from refaug.indexer.index_folders import Places
 from refaug.indexer.manifest import IndexManifest
 from refaug.indexer.search.exact_check import check_index
 from refaug.indexer.search.index import ReferenceIndex
 from refaug.indexer.search.search_settings import SearchSettings
-from refaug.logs.store import StoredLog
 from refaug.operations.indexes import BuildIndex, CompactIndex, EncodeIndex, RemoveVersions, UpdateIndex
 from refaug.scoring.home.indexes import places_of
 from refaug.scoring.home.kept_states import keep_vectors
@@ -201,7 +201,7 @@ _CHANGED: Final = ("created", "logs", "segments", "check", "seconds", "inputs", 
 def _covers_current_logs(manifest: IndexManifest, places: Places) -> bool:
     """Return whether its logs have not changed since."""
     for log in manifest.logs:
-        now = StoredLog.open(places.logs, log.name).manifest
+        now = open_log(places, log.name).manifest
         parts = {part.file: part.sha256 for part in now.parts}
         if parts != dict(log.parts) or now.removed.get("pairs", 0) != log.removed:
             return False

@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 from indexes import add_to_log, build, home_of
 from plain_search import MODES, RawPair
-from told import Interrupting
+from refusals import refusing
+from told import Interrupting, Told
 
+from refaug.core.errors import Conflict, NotFound
 from refaug.core.files import exclusive
 from refaug.core.progress import Silent
 from refaug.core.records import Item, Reference
@@ -18,11 +20,12 @@ from refaug.core.text.normalisation import normalise
 from refaug.indexer.building import compaction
 from refaug.indexer.building.compaction import compact_index
 from refaug.indexer.building.plan import Limits
-from refaug.indexer.building.update import erased_keys, update_index
+from refaug.indexer.building.update import erased_keys, rollback, update_index
 from refaug.indexer.index_folders import finished_references
 from refaug.indexer.manifest import IndexManifest
 from refaug.indexer.search.index import ReferenceIndex
 from refaug.indexer.search.search_settings import SearchSettings
+from refaug.logs.deletion import delete_log
 from refaug.logs.pairs import text_key
 
 WORDS = tuple(f"w{number}" for number in range(60))
@@ -340,3 +343,24 @@ def test_work_that_a_cluster_left_and_references_that_were_found_go_with_the_del
     compact_index(places, "chat", Silent())
     assert not at_work.exists()
     assert not list(places.cache.glob("cluster-index-chat-0*"))
+
+
+@pytest.mark.parametrize("how", [update_index, compact_index, build])
+def test_a_log_that_was_deleted_whole_leaves_the_index_for_good(tmp_path, how):
+    pairs = [RawPair(log, "d", "1", "w1 w2", f"w3 of {log}", None, "s") for log in ("chat", "other")]
+    places, told = home_of(tmp_path, pairs, vectors()), Told()
+    first = build(places, "both")
+    delete_log(places.logs, "other")
+    if how is build:
+        build(places, "both", logs=("chat",))
+    else:
+        how(places, "both", told)
+        assert told.warnings == ["log other was deleted: its 1 pairs leave index both"]
+    with ReferenceIndex.open(places, "both") as index:
+        (found,) = index.search([Item(id="", turns=("w1 w2",), references=())], SearchSettings())
+    assert [one.text for one in found.references] == ["w3 of chat"]
+    with refusing(Conflict, f"both@{first}"):
+        rollback(places, "both", first)
+    delete_log(places.logs, "chat")
+    with refusing(NotFound, "index both", "log chat"):
+        update_index(places, "both", Silent())
