@@ -8,10 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 from beside import Served
 from refusals import refusing
+from scripted import problem, scripted
 
 from refaug_client import Client, Scores, Usage
 from refaug_client.integrations.distributed import ScoreOfAll
@@ -110,6 +112,14 @@ def test_a_scorer_scores_what_is_logged(served: Served, client: Client, replies:
         }
         with refusing(Usage, "replies"):
             TrackedScores.of(scorer, name="refaug")
+
+
+def test_a_silent_server_is_not_asked_again_for_the_signature() -> None:
+    with scripted(lambda _: problem(503, retry_after=0)) as server, Client(server.url, retry=0) as client:
+        scorer = client.scorer(reference_set="s1", metric="bleu", on_unavailable="skip")
+        tracked = TrackedScores.of(scorer, name="test", replies=["we"], items=["a"])
+        assert tracked == TrackedScores({"test/bleu_unscored": 1.0}, {"test/bleu/references": "s1"}, ANY, [])
+        assert len(server.requests) == 1
 
 
 def test_a_callbacks_last_score_has_numbers_and_no_table() -> None:

@@ -81,12 +81,11 @@ def _of_scorer(
         f"{name}/{metric}_mean": sum(existing) / len(existing) if existing else None,
         f"{name}/{metric}_unscored": float(len(outcome.scores) - len(existing)),
     }
-    settings = {
-        f"{name}/{metric}/signature": outcome.signature or scorer.signature,
-        f"{name}/{metric}/references": scorer.reference_set,
-    }
+    settings = {f"{name}/{metric}/references": scorer.reference_set}
+    if signature := outcome.signature or (scorer.signatures or [""])[-1]:  # a silent server is not asked again
+        settings[f"{name}/{metric}/signature"] = signature
     rows: list[list[Cell]] = [
-        [item, _shorten(reply), score] for item, reply, score in zip(items, replies, outcome.scores)
+        [item, _shorten(reply), score] for item, reply, score in zip(items, replies, outcome.scores) if signature
     ]
     return TrackedScores(_existing(numbers), settings, ["item", "reply", metric], _extremes(rows, 2, examples))
 
