@@ -14,6 +14,7 @@ import pytest
 from beside import Served
 from refusals import refusing
 from scripted import problem, scripted
+from test_rewards import answering
 
 from refaug_client import Client, Scores, Usage
 from refaug_client.integrations.distributed import ScoreOfAll
@@ -120,6 +121,17 @@ def test_a_silent_server_is_not_asked_again_for_the_signature() -> None:
         tracked = TrackedScores.of(scorer, name="test", replies=["we"], items=["a"])
         assert tracked == TrackedScores({"test/bleu_unscored": 1.0}, {"test/bleu/references": "s1"}, ANY, [])
         assert len(server.requests) == 1
+
+
+def test_values_repeated_for_a_silent_server_are_counted_as_unscored() -> None:
+    goes = answering("validation", fails=lambda number: None if number < 3 else problem(503, retry_after=0))
+    with scripted(goes) as server, Client(server.url, retry=0) as client:
+        scorer = client.scorer(reference_set="s1", metric="bleu", on_unavailable="last", cache=None)
+        counts = [
+            TrackedScores.of(scorer, name="test", replies=[reply], items=["a"]).numbers["test/bleu_unscored"]
+            for reply in ("we", "you")
+        ]
+        assert counts == [0.0, 1.0]
 
 
 def test_a_callbacks_last_score_has_numbers_and_no_table() -> None:

@@ -15,6 +15,7 @@ from refaug_client._core import errors
 from refaug_client._scorer.settings import require_replies
 
 if TYPE_CHECKING:
+    from refaug_client._scorer.pending import Outcome
     from refaug_client._scorer.scorer import Scorer
 
 T = TypeVar("T")
@@ -103,9 +104,7 @@ class ScoreMetric:
             raise outcome.error.with_traceback(None)
         scores = [score for score in outcome.scores if score is not None]
         unavailable = sum(source in _NOT_ANSWERED for source in outcome.sources)
-        scored = sum(
-            score is not None and source not in _NOT_ANSWERED for score, source in zip(outcome.scores, outcome.sources)
-        )
+        scored = count_scored(outcome)
         return ScoreOfAll(
             metric=self.scorer.metric or _NAMELESS,
             corpus=self.scorer.corpus(replies, items=items) if scores else None,
@@ -116,6 +115,13 @@ class ScoreMetric:
             repeated=len(rows) - len(unique_rows),
             signature=outcome.signature or "",
         )
+
+
+def count_scored(outcome: Outcome) -> int:
+    """Return how many replies have a score of their own: not the item's last value instead."""
+    return sum(
+        score is not None and source not in _NOT_ANSWERED for score, source in zip(outcome.scores, outcome.sources)
+    )
 
 
 def _rows(replies: Sequence[Optional[str]], items: Sequence[str], positions: Optional[Sequence[int]]) -> list[_Row]:

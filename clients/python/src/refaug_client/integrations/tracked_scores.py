@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Optional, Union
 
 from refaug_client._core import errors
-from refaug_client.integrations.distributed import ScoreOfAll
+from refaug_client.integrations.distributed import ScoreOfAll, count_scored
 
 Replies = Union[Sequence[Optional[str]], Mapping[str, Sequence[Optional[str]]]]
 Cell = Union[str, float, None]
@@ -79,7 +79,7 @@ def _of_scorer(
     numbers = {
         f"{name}/{metric}": scorer.corpus(replies, items=items) if existing else None,
         f"{name}/{metric}_mean": sum(existing) / len(existing) if existing else None,
-        f"{name}/{metric}_unscored": float(len(outcome.scores) - len(existing)),
+        f"{name}/{metric}_unscored": float(len(outcome.scores) - count_scored(outcome)),
     }
     settings = {f"{name}/{metric}/references": scorer.reference_set}
     if signature := outcome.signature or (scorer.signatures or [""])[-1]:  # a silent server is not asked again
