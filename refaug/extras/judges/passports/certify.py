@@ -140,6 +140,7 @@ def certify(
         },
         **({"criteria_first": dict(judge.first_criteria)} if len(rubric.criteria) > 1 else {}),
         "canary": canary,
+        "judge_seed": sampling_of(metric_of(refs).settings).seed,
         "seed": order.seed,
         "draws": order.draws,
     }

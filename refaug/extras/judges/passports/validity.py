@@ -21,7 +21,7 @@ from typing import Any, Final, Self
 import numpy as np
 
 from refaug.bots.endpoint.answer_store import AnswerStore
-from refaug.core.errors import NotAllowed, RefaugError
+from refaug.core.errors import NotAllowed, RefaugError, Unavailable
 from refaug.core.home import Settings
 from refaug.extras.judges.language_models.asking import Asking
 from refaug.extras.judges.language_models.pointwise import PointwiseJudge, SampleSettings
@@ -93,55 +93,64 @@ class PassportCheck:
         self._asking, self._rubric, self._sampling = asking, rubric, sampling
         self._today = today
         self._is_required = False
-        self._passport, self._why = _find(home, asking.endpoint.name, Binding.of(asking.endpoint, rubric, settings))
+        self._passport, why = _find(home, asking.endpoint.name, Binding.of(asking.endpoint, rubric, settings))
+        self._refusal: RefaugError | None = None if why is None else self._uncertified(why)
 
     def require(self) -> None:
         """Raise NotAllowed unless a passport holds; from now on, also where it turns out to be stale."""
         self._is_required = True
-        if self._why is not None:
-            raise NotAllowed(self._why, remedy=self._remedy)
+        if self._refusal is not None:
+            raise self._refusal
 
     def check(self, answered_by: Mapping[str, int]) -> None:
         """Ask the stored questions again unless the certified model is known to answer."""
-        if self._passport is None or self._why is not None:
+        if self._passport is None or self._refusal is not None:
             return
         certified = self._passport.figures["answered_by"]
         if names_weights(certified["fingerprint"]) and list(answered_by) == [certified["name"]]:
             return
-        self._why = self._stale("+".join(sorted(answered_by)))
-        if self._why is not None and self._is_required:
-            raise NotAllowed(self._why, remedy=self._remedy)
+        self._refusal = self._stale("+".join(sorted(answered_by)))
+        if self._refusal is not None and self._is_required:
+            raise self._refusal
 
     def remarks(self) -> Iterator[str]:
         """Yield why no passport holds."""
-        if self._why is not None:
-            yield f"{self._why}; {self._remedy}"
+        if self._refusal is not None:
+            yield f"{self._refusal.message}; {self._refusal.remedy}"
 
-    @property
-    def _remedy(self) -> str:
-        return f"refaug judge certify {self._asking.endpoint.name} ITEMS --name NAME says what it is worth"
+    def _uncertified(self, why: str) -> NotAllowed:
+        judge = self._asking.endpoint.name
+        return NotAllowed(why, remedy=f"refaug judge certify {judge} ITEMS --name NAME says what it is worth")
 
-    def _stale(self, answered_by: str) -> str | None:
+    def _stale(self, answered_by: str) -> RefaugError | None:
         """Return why the passport does not hold any more, or None."""
         assert self._passport is not None
         kept = {entry["id"]: entry["score"] for entry in self._passport.figures["canary"]}
         questions = _kept_questions(self._asking, list(kept))
         if len(questions) < len(kept):
-            return (
+            return self._uncertified(
                 f"passport {self._passport.spec}: of its {len(kept)} questions {len(questions)} are in this home, so "
                 f"whether {self._asking.endpoint.name} is still the same cannot be seen"
             )
         occasion = f"canary {self._today()} {self._passport.spec} {answered_by} "
-        judge = PointwiseJudge(self._asking, self._rubric, replace(self._sampling, occasion=occasion, repeat=0))
+        seed = self._passport.figures.get("judge_seed", self._sampling.seed)  # another one may draw other answers
+        sampling = replace(self._sampling, occasion=occasion, repeat=0, seed=seed)
+        judge, faults_before = PointwiseJudge(self._asking, self._rubric, sampling), self._asking.faults.copy()
 
         def ask(part: slice) -> Floats:
             judgements = judge.judge_replies([questions[name] for name in list(kept)[part]])
             return np.array([np.nan if one.score is None else one.score for one in judgements])
 
         verdict = look_again(ask, np.array(list(kept.values())), CertifiedSpread.read(self._passport.figures["spread"]))
+        answers, faults = verdict.answers, self._asking.faults - faults_before
+        if faults and answers.answered < _LEAST_ANSWERED:
+            return Unavailable(
+                f"passport {self._passport.spec}: whether {self._asking.endpoint.name} is still the same cannot be "
+                f"seen: {answers.answered} of {verdict.asked} questions answered; {faults.most_common(1)[0][0]}",
+                remedy="the same command, once the judge answers",
+            )
         if verdict.is_beyond:
-            answers = verdict.answers
-            return (
+            return self._uncertified(
                 f"passport {self._passport.spec} is stale: {self._asking.endpoint.name} now answers its questions "
                 f"{answers.mean:+.3f} from the certified scores, with a spread of {answers.spread:.3f} "
                 f"({answers.answered} of {verdict.asked} answered)"

@@ -187,6 +187,34 @@ def test_a_fingerprint_that_says_nothing_of_the_weights_has_questions_asked_each
         assert held.code == 0, held.err
 
 
+def test_kept_questions_without_an_answer_show_no_other_judge(home, items: Path, tmp_path: Path) -> None:
+    few = write_items(tmp_path / "few.jsonl", rated_items(3, 9))
+    score = ("score", few, "-m", "judge:model=local", "--draws", 0, "--json")
+    with judged(home, ScriptedJudge(), fingerprint="") as (_, fake):
+        assert certify(home, items).json["passport"]["certified"]
+        write_judge(home.path, fake.url, concurrency=1, budget={"tokens": 1_000})
+        refused = home(*score, "--require-passport")
+        assert (refused.code, "still the same cannot be seen" in refused.err) == (4, True), refused.err
+        [warning] = [text for text in home(*score).json["warnings"] if "passport" in text]
+        assert "the budget is spent" in warning
+        write_judge(home.path, fake.url)
+        assert home(*score, "--require-passport").code == 0
+
+
+def test_a_passport_holds_for_scores_with_another_seed(home, items: Path, tmp_path: Path) -> None:
+    few = write_items(tmp_path / "few.jsonl", rated_items(3, 9))
+
+    def respond(received: Received) -> dict[str, Any]:  # equal seeds have equal answers
+        said = answer(ScriptedJudge(noise=0.8), received.prompt, str(received.body["seed"]), received.part)
+        return openai(as_json(said), fingerprint="")
+
+    with endpoint(respond) as fake:
+        write_judge(home.path, fake.url)
+        assert certify(home, items).json["passport"]["certified"]
+        held = home("score", few, "-m", "judge:model=local,seed=2", "--draws", 0, "--require-passport")
+    assert held.code == 0, held.err
+
+
 def test_the_passport_that_was_published_last_counts(home, items: Path, tmp_path: Path) -> None:
     few = write_items(tmp_path / "few.jsonl", rated_items(3, 9))
     score = ("score", few, "-m", "judge:model=local", "--draws", 0, "--require-passport")
