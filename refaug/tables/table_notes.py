@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -55,11 +55,15 @@ class TableNotes:
     def begin(self, kind: str, columns: Columns) -> None:
         """Note what a file is, and warn about columns that are not used: of each, or of all where they are many."""
         self.kind, self.columns = kind, columns
-        if len(columns.unused) <= _ONE_BY_ONE:
-            for name in columns.unused:
-                self.warn(f"column {name[:_LONGEST_NAME]!r} is not used{_hint(name, columns)}")
+        self.name_unused(columns.unused, lambda name: _hint(name, columns))
+
+    def name_unused(self, unused: Sequence[str], hint: Callable[[str], str]) -> None:
+        """Warn of columns that are not used, each with a hint if they are few."""
+        if len(unused) <= _ONE_BY_ONE:
+            for name in unused:
+                self.warn(f"column {name[:_LONGEST_NAME]!r} is not used{hint(name)}")
         else:
-            self.warn(f"{len(columns.unused):,} columns are not used: {listed_names(columns.unused)}")
+            self.warn(f"{len(unused):,} columns are not used: {listed_names(unused)}")
 
     def end(self) -> None:
         """Warn about rows that were left out."""

@@ -27,6 +27,7 @@ KNOWN_COLUMNS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "turns": ("turns", "messages", "conversations", "conversation", "dialog"),
         "role": ("role", "speaker", "from", "side"),
         "text": ("text", "content", "value", "utterance", "message"),
+        "turn": ("turn", "turn_id", "turn_index", "position", "utterance_idx"),
         "vote": ("vote",),
         "bot": ("bot", "model", "system"),
         "participant": ("participant", "participant_id", "worker", "user_id"),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -71,16 +72,26 @@ _OF_REPLIES: Final = "participant of replies"
 
 
 def conversations_in(
-    path: Path, where: str, columns: ConversationColumns, *, bot: str | None = None
+    path: Path,
+    where: str,
+    columns: ConversationColumns,
+    *,
+    bot: str | None = None,
+    warn: Callable[[str], None] | None = None,
 ) -> Iterator[Conversation | BadConversation]:
-    """Yield the conversations of a file of any kind, and in its place each line or row that holds none."""
+    """Yield the conversations of a file of any kind, and in its place each line or row that holds none.
+
+    `warn` is told which columns of a table are not used.
+    """
     request = TableRequest(encoding=columns.encoding)
     if not columns.columns and columns.scale is None and is_items_file(path, request):
         yield from read_conversations(path, bot=bot)
         return
-    notes = TableNotes()
+    notes = TableNotes(on_warning=warn)
     table = open_table(path, where, request, notes)
     used = _used_columns(table, columns, where)
+    unused = [column for column in table.columns if column not in used.values()]
+    notes.name_unused(unused, lambda column: f"; if it holds ratings: --map {RATING}:QUESTION={column}")
     rows = table.rows(list(dict.fromkeys(used.values())))
     fields = _turn_rows(rows, used, table, where) if "text" in used else _whole_rows(rows, used, table)
     lines_of = dict[str, int]()
@@ -107,8 +118,9 @@ def _used_columns(table: OpenTable, named: ConversationColumns, where: str) -> d
         column = next((by_name[folded(name)] for name in names if folded(name) in by_name), None)
         if field not in used and column is not None and column not in used.values():
             used[field] = column
+    _take_for_id(used, named, table)
     if "turns" in used and "text" not in named.columns:
-        for field in ("text", "role", "vote"):
+        for field in ("text", "role", "vote", "turn"):
             used.pop(field, None)
     elif "text" in used and {"role", "conversation"} <= used.keys():
         used.pop("turns", None)
@@ -118,6 +130,22 @@ def _used_columns(table: OpenTable, named: ConversationColumns, where: str) -> d
             remedy=f"name them, such as --map text=COLUMN; its columns are: {listed_names(table.columns)}",
         )
     return used
+
+
+def _take_for_id(used: dict[str, str], named: ConversationColumns, table: OpenTable) -> None:
+    """Take a column of turns for that of ids where rows have role and text, and it holds no list."""
+    column = used.get("turns", "")
+    has_id = "conversation" in used and folded(used["conversation"]) != "id"
+    if not column or has_id or named.columns.keys() & {"turns", "conversation"} or not {"role", "text"} <= used.keys():
+        return
+    row = next((row for row in table.rows([column]) if not isinstance(row, BadRow)), None)
+    cell = None if row is None else _cells(row[1], {"turns": column}, table)["turns"]
+    try:
+        has_turns = listed(cell) is not None
+    except BadCell:
+        has_turns = True
+    if not has_turns:
+        used["conversation"] = used.pop("turns")
 
 
 def _whole_rows(
@@ -159,6 +187,7 @@ def _turn_rows(
         turn = {"role": values.pop("role", None), "text": "" if is_empty(text) else plain_text(text)}
         if not is_empty(vote := values.pop("vote", None)):
             turn["vote"] = _numeric(vote, table)
+        place = values.pop("turn", None)
         fields = _about(values, table)
         if not isinstance(fields.get("id"), str):
             if turn["text"]:
@@ -171,7 +200,9 @@ def _turn_rows(
                 f"{where}: more than {_MOST_ROWS:,} rows of turns, or {_MOST_CHARACTERS >> 20} MiB of them",
                 remedy="give one row a conversation, which has no limit",
             )
-        groups.setdefault(fields["id"], _TurnGroup(line)).add(line, turn, fields)
+        groups.setdefault(fields["id"], _TurnGroup(line)).add(
+            line, turn, fields, None if is_empty(place) else _numeric(place, table)
+        )
     if lost:
         rows_lost = "a turn is lost in line" if len(lost) == 1 else f"{len(lost):,} turns are lost, the first in line"
         raise BadInput(
@@ -187,12 +218,13 @@ class _TurnGroup:
     def __init__(self, line: int) -> None:
         self.line = line
         self.problem: BadRow | None = None
-        self._turns = list[dict[str, Any]]()
+        self._turns, self._places = list[dict[str, Any]](), list[Any]()
         self._stated = dict[str, tuple[int, Any]]()  # field, or rating → where it was said first, and what
 
-    def add(self, line: int, turn: Mapping[str, Any], fields: Mapping[str, Any]) -> None:
+    def add(self, line: int, turn: Mapping[str, Any], fields: Mapping[str, Any], place: Any) -> None:
         """Add a row; who talks with whom, and each rating, is one over all rows that say it."""
         self._turns.append(dict(turn))
+        self._places.append(place)
         stated = {name: content for name, content in fields.items() if name != "ratings"}
         stated |= {f"{_RATED}{question}": rating for question, rating in fields.get("ratings", {}).items()}
         if side_of(turn["role"]) is Side.BOT and "participant" in stated:
@@ -211,7 +243,16 @@ class _TurnGroup:
         said = {name: content for name, (_, content) in self._stated.items()}
         ratings = {name.removeprefix(_RATED): said.pop(name) for name in list(said) if name.startswith(_RATED)}
         participant = said.get("participant", said.pop(_OF_REPLIES, ""))
-        return {**said, "participant": participant, "turns": self._turns, "ratings": ratings}
+        return {**said, "participant": participant, "turns": self._in_order(), "ratings": ratings}
+
+    def _in_order(self) -> list[dict[str, Any]]:
+        """Return the turns by their numbers, if all have one; else, and where two have the same, as the rows stand."""
+        numbers = self._places
+        if not all(isinstance(number, int | float) for number in numbers):
+            return self._turns
+        if all(before >= after for before, after in pairwise(numbers)) and numbers[0] != numbers[-1]:
+            return self._turns[::-1]  # the newest first
+        return [self._turns[row] for row in sorted(range(len(numbers)), key=numbers.__getitem__)]
 
 
 def _cells(cells: Sequence[Any] | Mapping[str, Any], used: Mapping[str, str], table: OpenTable) -> dict[str, Any]:
@@ -274,7 +315,7 @@ def read_talks(
 def _usable_talks(file: InputFile, source: ConversationSource, progress: Progress) -> list[Conversation]:
     talks, bad = list[Conversation](), 0
     progress.stage("reading", unit="conversations")
-    for entry in conversations_in(file.path, file.name, source.table_columns, bot=source.bot):
+    for entry in conversations_in(file.path, file.name, source.table_columns, bot=source.bot, warn=progress.warn):
         if isinstance(entry, Conversation):
             talks.append(entry)
             progress.advance(1)

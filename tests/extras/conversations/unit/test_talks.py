@@ -46,3 +46,14 @@ def test_a_conversation_has_what_any_of_its_rows_say(tmp_path: Path) -> None:
 def test_no_conversation_counts_where_a_turn_is_lost(tmp_path: Path, lost: str) -> None:
     with refusing(BadInput, "turns.csv: a turn is lost in line 3", "correct the row"):
         read(tmp_path / "turns.csv", f"{HEADER}1,A,w,user,Hi,\n{lost}\n1,A,w,user,Hm,\n1,A,w,bot,Yo,\n")
+
+
+def test_turns_stand_in_their_order_and_unused_columns_are_named(tmp_path: Path) -> None:
+    path, told = tmp_path / "turns.csv", list[str]()
+    rows = ["c1,3,bot,Bye,4", "c1,2,user,Hm,4", "c1,1,bot,Yo,4", "c1,0,user,Hi,4", "c2,1,bot,B,5", "c2,0,user,A,5"]
+    rows += ["c3,1,bot,D,5", "c3,1,user,C,5", "c3,0,bot,B,5", "c3,0,user,A,5"]
+    path.write_text("\n".join(["conversation,turn,role,text,grade", *rows]))
+    talks = conversations_in(path, path.name, ConversationColumns.parse([]), bot="b", warn=told.append)
+    turns = {talk.id: [text for _, text in talk.turns] for talk in talks if isinstance(talk, Conversation)}
+    assert turns == {"c1": ["Hi", "Yo", "Hm", "Bye"], "c2": ["A", "B"], "c3": ["A", "B", "C", "D"]}
+    assert told == ["column 'grade' is not used; if it holds ratings: --map rating:QUESTION=grade"]
