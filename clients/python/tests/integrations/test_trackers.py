@@ -224,6 +224,24 @@ def test_mlflow_has_one_signature_a_run(
         mlflow_module.log_scores(client.score(one_system(served, replies), metric="bleu:n=4"), run_id=run.info.run_id)
 
 
+def test_mlflow_has_metrics_whose_names_it_does_not_take(
+    tracking: mlflow.MlflowClient, served: Served, client: Client, replies: list[str]
+) -> None:
+    scores = client.score(one_system(served, replies)[:2], metric="chrf++")
+    with mlflow.start_run() as run:
+        mlflow_module.log_scores(scores)
+        with client.scorer(reference_set=served.sets["validation"], metric="bleu:n=2") as scorer:
+            mlflow_module.log_scores(scorer, replies=replies[:1], items=[served.items[0]["id"]])
+    logged = tracking.get_run(run.info.run_id).data
+    assert logged.metrics["refaug/chrfpp"] == pytest.approx(scores.corpus)
+    assert "refaug/bleu:n-2_mean" in logged.metrics
+    assert logged.params["refaug/chrfpp/signature"] == scores.signature
+    with refusing(Usage, "refaug/chrfpp/signature"):
+        mlflow_module.log_scores(
+            client.score(one_system(served, replies), metric="chrf++:beta=1"), run_id=run.info.run_id
+        )
+
+
 # ── TensorBoard ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 

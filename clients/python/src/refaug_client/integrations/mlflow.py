@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Optional
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Optional, TypeVar
 
 import mlflow
 
 from refaug_client._core import errors
 from refaug_client.integrations.tracked_scores import Replies, TrackedScores
+
+T = TypeVar("T")
 
 
 def log_scores(
@@ -28,10 +32,12 @@ def log_scores(
 
     Signatures and references are parameters of the run; scores by another signature than before are refused.
     `examples` is the number of replies in the table `refaug/examples.json`: the lowest and the highest scores. `name`
-    begins all names; `run_id` is another run than the active one.
+    begins all names, in which `chrf++` is `chrfpp`, and `bleu:n=4` is `bleu:n-4`: MLflow takes neither sign. `run_id`
+    is another run than the active one.
     """
     run_id = run_id or _active_run_id()
     tracked = TrackedScores.of(scores, name=name, replies=replies, items=items, examples=examples)
+    tracked = replace(tracked, numbers=_renamed(tracked.numbers), settings=_renamed(tracked.settings))
     logged = mlflow.MlflowClient().get_run(run_id).data.params
     tracked.require_settings(logged)
     if new := {setting: text for setting, text in tracked.settings.items() if setting not in logged}:
@@ -42,6 +48,11 @@ def log_scores(
         table = {"step": [step] * len(tracked.rows), **columns}
         mlflow.log_table(table, artifact_file=f"{name}/examples.json", run_id=run_id)
     return tracked
+
+
+def _renamed(named: Mapping[str, T]) -> dict[str, T]:
+    """Return the same by names that MLflow takes."""
+    return {re.sub(r"[^\w\-./: ]", "-", name.replace("+", "p")): number for name, number in named.items()}
 
 
 def _active_run_id() -> str:
