@@ -349,8 +349,14 @@ def statistics(engine: QueryEngine, log: StoredLog) -> dict[str, Any]:
     }
 
 
-def known_pairs(engine: QueryEngine, stored: Sequence[Path], staged: Sequence[Path]) -> Iterator[tuple[int, list[int]]]:
-    """Yield rows of staged parts whose pair id occurs earlier: (index of the part, row numbers), part by part."""
+def known_pairs(
+    engine: QueryEngine, stored: Sequence[Path], staged: Sequence[Path], *, dialogue_parts: int = 0
+) -> Iterator[tuple[int, list[int]]]:
+    """Yield rows of staged parts to leave out: (index of the part, row numbers), part by part.
+
+    These are the pairs whose id occurs earlier; and in the first `dialogue_parts` staged parts, which hold no trees,
+    all others of a version of a dialogue with such a pair that differs: no dialogue has turns of two versions.
+    """
     key = "hash(dialogue, position) AS h"
     engine.run(f"CREATE TABLE mine AS SELECT h, count(*) AS n FROM (SELECT {key} FROM {parquet(staged)}) GROUP BY h")
     engine.run("CREATE TABLE suspect AS SELECT h FROM mine WHERE n > 1")
@@ -361,17 +367,41 @@ def known_pairs(engine: QueryEngine, stored: Sequence[Path], staged: Sequence[Pa
     engine.run("DROP TABLE mine")
     if not engine.number("SELECT count(*) FROM suspect"):
         return
-    ids = "dialogue, position, file_row_number AS row"
-    union = f"SELECT file_index::BIGINT AS part, {ids}, {key} FROM {parquet(staged)}"
+    columns = f"dialogue, position, utterance_key AS u, response_key AS r, file_row_number AS row, {key}"
+    union = f"SELECT file_index::BIGINT AS part, {columns} FROM {parquet(staged)}"
     if stored:
-        union += f" UNION ALL SELECT -1 AS part, {ids}, {key} FROM {parquet(stored)}"
-    sql = (
-        "SELECT part, row FROM (SELECT part, row, "
-        "row_number() OVER (PARTITION BY dialogue, position ORDER BY part, row) AS nth "
-        f"FROM (SELECT * FROM ({union}) SEMI JOIN suspect USING (h))) WHERE nth > 1 AND part >= 0 ORDER BY part, row"
+        union += f" UNION ALL SELECT -1 AS part, {columns} FROM {parquet(stored)}"
+    engine.run(
+        "CREATE TABLE repeated AS SELECT part, row, dialogue, "
+        f"part < {dialogue_parts} AND (u, r) != (first_u, first_r) AS differs FROM "
+        "(SELECT *, row_number() OVER w AS nth, first(u) OVER w AS first_u, first(r) OVER w AS first_r "
+        f"FROM (SELECT * FROM ({union}) SEMI JOIN suspect USING (h)) "
+        "WINDOW w AS (PARTITION BY dialogue, position ORDER BY part, row)) WHERE nth > 1 AND part >= 0"
     )
+    sql = "SELECT part, row FROM repeated"
+    if engine.number("SELECT count(*) FROM repeated WHERE differs"):
+        sql += f" UNION {_rows_of_changed_versions(staged, dialogue_parts)}"
     repeated = (
-        pair for batch in engine.batches(sql) for pair in zip(*(batch[n].to_pylist() for n in (0, 1)), strict=True)
+        pair
+        for batch in engine.batches(f"{sql} ORDER BY part, row")
+        for pair in zip(*(batch[n].to_pylist() for n in (0, 1)), strict=True)
     )
     for part, rows in groupby(repeated, key=itemgetter(0)):
         yield part, [row for _, row in rows]
+
+
+def _rows_of_changed_versions(staged: Sequence[Path], dialogue_parts: int) -> str:
+    """Return SQL for all rows of the versions of dialogues that `repeated` has a differing row of.
+
+    A version begins where positions do not rise.
+    """
+    in_order = "(PARTITION BY dialogue ORDER BY part, row)"
+    return (
+        "SELECT part, row FROM (SELECT part, row, bool_or(differs) OVER (PARTITION BY dialogue, version) AS differs "
+        f"FROM (SELECT part, row, dialogue, coalesce(sum(begins::INT) OVER {in_order}, 0) AS version "
+        f"FROM (SELECT part, row, dialogue, position::BIGINT <= lag(position::BIGINT) OVER {in_order} AS begins "
+        "FROM (SELECT file_index::BIGINT AS part, file_row_number AS row, dialogue, position "
+        f"FROM {parquet(staged)} WHERE file_index < {dialogue_parts}) "
+        "SEMI JOIN (SELECT dialogue FROM repeated WHERE differs) USING (dialogue))) "
+        "LEFT JOIN repeated USING (part, row, dialogue)) WHERE differs"
+    )

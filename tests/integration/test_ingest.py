@@ -248,8 +248,11 @@ def row(identity, *turns):
 
 def test_of_dialogues_with_one_id_the_first_stays(home, tmp_path):
     first = write(tmp_path / "1.jsonl", row("a", "one two", "three four"), row("a", "five six", "seven eight"))
-    other = write(tmp_path / "2.jsonl", row("b", "tea please", "here it is"), row("a", "nine ten", "eleven", "twelve"))
-    third = write(tmp_path / "3.jsonl", row("b", "soup please", "there it is"), row("c", "who is it", "it is me"))
+    other = write(
+        tmp_path / "2.jsonl", row("b", "tea please", "here it is"), row("a", "one two", "three four", "twelve")
+    )
+    soup = row("b", "soup please", "there it is", "one more")  # another dialogue, of which no turn is taken
+    third = write(tmp_path / "3.jsonl", soup, row("c", "who is it", "it is me"))
     reports = [
         home.ingest(first, other, "--rejects", tmp_path / "r1").json,
         home.ingest(third, "--rejects", tmp_path / "r2").json,
@@ -260,15 +263,26 @@ def test_of_dialogues_with_one_id_the_first_stays(home, tmp_path):
         ("a", "2", "twelve"),  # a dialogue that grew brings what is new
         ("c", "1", "it is me"),
     ]
-    assert [report["counts"]["duplicate pair ids"] for report in reports] == [2, 1]
+    assert [report["counts"]["duplicate pair ids"] for report in reports] == [2, 2]
     assert [source["counts"]["duplicate pair ids"] for source in reports[0]["sources"]] == [1, 1]
     assert "--no-ids" in reports[0]["problems"][0]
     assert [(r["source"], r["reason"], r["dialogue"], r["position"], r["text"]) for r in rejected(tmp_path / "r1")] == [
         (str(first), "duplicate-id", "a", "1", "seven eight"),
-        (str(other), "duplicate-id", "a", "1", "eleven"),
+        (str(other), "duplicate-id", "a", "1", "three four"),
     ]
-    assert [(r["dialogue"], r["text"]) for r in rejected(tmp_path / "r2")] == [("b", "there it is")]
+    assert [(r["dialogue"], r["text"]) for r in rejected(tmp_path / "r2")] == [("b", "there it is"), ("b", "one more")]
     assert dict(home.open().manifest.totals)["pairs"] == 4
+
+
+def test_a_file_without_ids_that_grew_is_added_again_with_a_warning(home, tmp_path):
+    path = tmp_path / "t.jsonl"
+    home.ingest(write(path, {"turns": ["one two", "three four"]}))
+    report = home.ingest(write(path, {"turns": ["one two", "three four"]}, {"turns": ["five", "six"]})).json
+    assert report["totals"]["pairs"] == 3
+    assert report["problems"] == [
+        f"{path}: changed since it was added, and has no ids: all of its pairs are added again; with an id in every "
+        "row (--map id=FIELD) only new ones are"
+    ]
 
 
 # ── what is left out ──────────────────────────────────────────────────────────────────────────────────────────────────

@@ -223,7 +223,7 @@ _DUPLICATE_IDS: Final = "duplicate pair ids"
 
 
 def drop_known_pairs(stage: Stage, progress: Progress) -> None:
-    """Drop pairs whose id exists already: an id names one pair for ever, and the first one stays."""
+    """Drop pairs whose id exists already, and other versions of dialogues: the first one stays."""
     state = stage.state
     if state.phase == "distinct" or not state.parts:
         return
@@ -233,16 +233,17 @@ def drop_known_pairs(stage: Stage, progress: Progress) -> None:
     duplicates = 0
     with QueryEngine(stage.folder / "engine", memory=stage.order.memory) as engine:
         stored = [stage.log / part.file for part in stage.manifest.parts]
-        for index, rows in known_pairs(engine, stored, staged):
+        dialogue_parts = int(np.searchsorted(starts[:-1], sum(state.pairs)))
+        for index, rows in known_pairs(engine, stored, staged, dialogue_parts=dialogue_parts):
             units = [state.unit_of(int(starts[index]) + row) for row in rows]
             _count_duplicates(stage, units)
             state.parts[index] = _rewrite_part(stage, index, rows, units)
             duplicates += len(rows)
     if duplicates:
         stage.warn(
-            f"{duplicates:,} pairs have the id (dialogue and position) of an earlier pair and were left out, as "
-            "they should be when an export repeats dialogues; only where ids are not unique, --no-ids numbers by "
-            "line",
+            f"{duplicates:,} pairs have the id (dialogue and position) of an earlier pair, or their dialogue has an "
+            "earlier version, and were left out, as they should be when an export repeats dialogues; only where ids "
+            "are not unique, --no-ids numbers by line",
             progress,
         )
     state.phase = "distinct"
@@ -311,6 +312,7 @@ def ingest(
         context_sources = [source for source in context_sources if source.sha256 not in hashes]
         units = [*units_of(order, new, context=False), *units_of(order, context_sources, context=True)]
         stage = Stage(folder, order, units, manifest)
+        _warn_of_repeated_rows(stage, progress)
         try:
             SourceReader(stage, progress, machines).read()
             join_trees(stage, progress, machines)
@@ -393,6 +395,19 @@ def _fingerprints(files: Sequence[Path], progress: Progress) -> list[Source]:
         sources.append(Source.of(file))
         progress.advance(sources[-1].size)
     return sources
+
+
+def _warn_of_repeated_rows(stage: Stage, progress: Progress) -> None:
+    """Name changed files of the log without ids: their rows have other names than before, and are all added again."""
+    earlier_names = {source.name for run in stage.manifest.ingests for source in run.sources}
+    for unit in stage.units:
+        has_ids = unit.kind != "pairs" or (stage.order.use_ids and "id" in unit.format.fields.names)
+        if not stage.resumed and not has_ids and any(source.name in earlier_names for source in unit.sources):
+            stage.warn(
+                f"{unit.name}: changed since it was added, and has no ids: all of its pairs are added again; with an "
+                "id in every row (--map id=FIELD) only new ones are",
+                progress,
+            )
 
 
 def _drop_empty(sources: Sequence[Source], order: IngestOrder, progress: Progress) -> list[Source]:

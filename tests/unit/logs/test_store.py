@@ -368,6 +368,15 @@ def test_known_pairs_are_found_among_very_many_parts(tmp_path, engine):
     assert found == [(0, [0, 1, 2, 3, 4]), (1, [0]), (2, [2, 3, 4])]
 
 
+@pytest.mark.parametrize(("dialogue_parts", "left_out"), [(1, [0, 1, 3, 4, 5, 6]), (0, [0, 1, 3, 4, 5])])
+def test_a_dialogue_may_grow_but_not_go_on_as_another(tmp_path, engine, dialogue_parts, left_out):
+    grown = rows_of(3)
+    other = [{**row, "dialogue": "d0", "position": str(n)} for n, row in enumerate(rows_of(4, seed=2), 1)]
+    stored = make_log(tmp_path, grown[:2], parts=1)
+    staged = make_log(tmp_path, [*grown, *other], parts=1, name="new")
+    assert list(known_pairs(engine, stored.paths, staged.paths, dialogue_parts=dialogue_parts)) == [(0, left_out)]
+
+
 def test_turns_of_pieces_are_those_of_the_whole_log(tmp_path):
     rows, folder = rows_of(90), tmp_path / "chat"
     for number in range(0, 90, 4):  # an utterance that is the response before it, also across row groups and parts
