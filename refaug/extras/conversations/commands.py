@@ -96,7 +96,7 @@ def play_command(context: typer.Context, *, order: PlayConversations, as_json: J
     else:
         print_facts(f"self-play {spec}", {"bots": ", ".join(facts["bots"]), **_counts(facts)})
         if checks:
-            _print_checks(spec, checks, order.check_log)
+            _print_checks(spec, checks, order.check_log, order.partner)
     if facts["silent"]:
         raise typer.Exit(BadInput.exit_code)
 
@@ -128,10 +128,11 @@ def check_command(
     if as_json:
         print_json({"self_play": played.spec, "log": log, "bots": [check.as_json() for check in checks]})
         return
-    _print_checks(played.spec, checks, log)
+    partner = played.manifest["partner"]
+    _print_checks(played.spec, checks, log, partner and partner["name"])
 
 
-def _print_checks(spec: str, checks: Sequence[SelfPlayCheck], log: str | None) -> None:
+def _print_checks(spec: str, checks: Sequence[SelfPlayCheck], log: str | None, partner: str | None) -> None:
     among = [f"w={overlap.window}" for overlap in checks[0].among]
     print_table(
         f"self-play {spec}: per cent of pairs of conversations that share w replies",
@@ -149,7 +150,7 @@ def _print_checks(spec: str, checks: Sequence[SelfPlayCheck], log: str | None) -
         )
     columns = ("bot", "ended early", "distinct-1", "distinct-2", "repeated", "looping", "words first", "last", "ms")
     print_table(
-        "replies",
+        "replies" if partner is None else f"replies, without those of the partner {partner}",
         columns,
         [
             (

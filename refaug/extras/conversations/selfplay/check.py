@@ -169,6 +169,7 @@ def check_self_play(
 ) -> list[SelfPlayCheck]:
     """Return the figures of every bot of a version; what begins a conversation counts nowhere.
 
+    What is shared are runs of both sides' replies; the other figures are of the bot's own.
     Conversations are read one after another, any number of them; what has to be sorted lies in files in `scratch`.
     """
     progress = progress or Silent()
@@ -238,9 +239,9 @@ class _Tally:
 
     def add(self, conversation: StoredConversation) -> None:
         """Add a conversation."""
-        replies = conversation.replies
+        replies = conversation.own
         tokens = [self._tokenize(text) for text in replies]
-        hashes = utterance_hashes(replies)
+        hashes = utterance_hashes(conversation.replies)
         for shared in self._among:
             shared.add(hashes)
         for distinct in self._distinct:

@@ -18,6 +18,7 @@ from refaug.core.errors import Corrupt
 from refaug.core.files import read_json
 from refaug.core.home import Settings
 from refaug.core.options.declaring import Doc
+from refaug.extras.conversations.selfplay.playing import BOT
 from refaug.scoring.home.stored_artefacts import ShownVersion, StoredArtefacts, VersionFacts
 from refaug.tables.reports.table import Description, FactList, Table
 
@@ -29,11 +30,12 @@ MILLISECONDS: Final = "milliseconds.jsonl"  # the times of the turns, a line a c
 
 @dataclass(frozen=True, kw_only=True)
 class StoredConversation:
-    """One conversation of a bot; `replies` are without the start."""
+    """One conversation of a bot; `replies` are without the start, and `own` without those of a partner."""
 
     id: str
     bot: str
     replies: tuple[str, ...]
+    own: tuple[str, ...]
     problem: str
     start: tuple[str, ...] = ()
 
@@ -58,10 +60,12 @@ class StoredSelfPlay:
             for number, line in enumerate(file, 1):
                 try:
                     fields = orjson.loads(line)
+                    is_alone, turns = fields["partner"] == fields["bot"], fields["turns"]
                     yield StoredConversation(
                         id=fields["id"],
                         bot=fields["bot"],
-                        replies=tuple(turn["text"] for turn in fields["turns"]),
+                        replies=tuple(turn["text"] for turn in turns),
+                        own=tuple(turn["text"] for turn in turns if is_alone or turn["role"] == BOT),
                         problem=fields["problem"],
                         start=tuple(fields["start"]),
                     )

@@ -230,6 +230,15 @@ def test_figures_of_a_bot_that_loops(settings: Settings) -> None:
     assert (echo.bot, echo.looping, echo.with_log) == ("b", 0, [])
 
 
+def test_figures_of_a_bot_leave_its_partner_out(settings: Settings) -> None:
+    partner = PlayingBot(name="p", replier=ListBot("p", texts=("", "Yes.", "", "Yes.")))
+    record_self_play(settings, "pair", replace(order_of(settings, EchoBot("a"), count=4), partner=partner))
+    with open_self_play(settings, "pair") as played:
+        (check,) = check_self_play(played, None, scratch=settings.cache)
+        assert [talk.replies[1::2] for talk in played.conversations()] == [("Yes.", "Yes.")] * 4
+    assert (check.repeated, check.words_by_turn) == (0, [4, 6])
+
+
 def test_looping_is_one_text_or_two_in_turn() -> None:
     assert [is_looping(replies) for replies in ("abab", "xaaaa", "abba", "aaa", "", "abcabc")] == [
         True,
