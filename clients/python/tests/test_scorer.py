@@ -691,11 +691,14 @@ def test_unreachable_server_rests_so_that_the_training_loop_goes_on(
     capsys.readouterr()
 
 
-def test_retries_are_limited_by_time_not_by_number() -> None:
+@pytest.mark.parametrize(
+    ("retry", "limit"), [(QUICK, {"max_wait_s": 60}), (Retry(draw=lambda: 0.0), {})], ids=["limit", "default"]
+)
+def test_retries_are_limited_by_time_not_by_number(retry: Retry, limit: dict[str, float]) -> None:
     turns = iter([problem(503, retry_after=0)] * 30)
     with scripted(lambda asked: next(turns, None) or scores(asked)) as server:  # noqa: SIM117  too long for one line
-        with Client(server.url, retry=QUICK) as client:
-            scorer = client.scorer(reference_set=SET, max_wait_s=60)
+        with Client(server.url, retry=retry) as client:
+            scorer = client.scorer(reference_set=SET, **limit)
             assert scorer(["tea"], items=["d1"]) == scored(["tea"], ["d1"])
             assert scorer.counts.retries == 30
 

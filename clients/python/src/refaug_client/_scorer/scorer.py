@@ -49,12 +49,12 @@ class Scorer:
 
     `cache` is "memory", a path (a file that outlives the process and is shared with others), or None. With
     `max_wait_s`, every reply has its outcome that many seconds after it was submitted, and until then it is retried;
-    without it, as often as the client's `retry` says. What happens to replies that were not scored in time is
-    `on_unavailable`: `raise` the error, `skip` them (None), or take the `last` value of the same item, which is for
-    curves and never for training: all of it is counted. With the latter two, a server that did not answer is left alone
-    for half a second, later for up to ten, and what would be sent meanwhile has its outcome at once, so that not every
-    step waits as long as the first. `queue` is how many replies may wait; with more, submit waits for room
-    (`on_full="block"`), raises, or drops them.
+    without it, as often as the client's `retry` says, or for 90 seconds where it says nothing and errors are raised.
+    What happens to replies that were not scored in time is `on_unavailable`: `raise` the error, `skip` them (None), or
+    take the `last` value of the same item, which is for curves and never for training: all of it is counted. With the
+    latter two, a server that did not answer is left alone for half a second, later for up to ten, and what would be
+    sent meanwhile has its outcome at once, so that not every step waits as long as the first. `queue` is how many
+    replies may wait; with more, submit waits for room (`on_full="block"`), raises, or drops them.
     """
 
     def __init__(self, to: ConnectionSettings, settings: ScorerSettings, http: Optional[httpx.Client] = None) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, Optional, Union
 
 from refaug_client._core import errors
-from refaug_client._http.settings import ConnectionSettings
+from refaug_client._http.settings import ConnectionSettings, Retry
 
 OnUnavailable = Literal["raise", "skip", "last"]
 OnFull = Literal["block", "raise", "drop"]
@@ -105,8 +105,13 @@ def require_replies(replies: Iterable[Optional[str]], items: Iterable[str]) -> t
     return texts, ids
 
 
-def retry_until(to: ConnectionSettings, max_wait_s: Optional[float]) -> ConnectionSettings:
-    """Return settings that retry until the time is over, where it is limited; a client without retries stays so."""
-    if max_wait_s is None or to.retry.tries == 1:
+def retry_until(to: ConnectionSettings, settings: ScorerSettings) -> ConnectionSettings:
+    """Return settings that retry until the time is over; a client without retries, or with others, stays so.
+
+    Where nothing limits the time, and errors end the training, it is that of the default, which a server that is
+    started again needs.
+    """
+    has_limit = settings.max_wait_s is not None
+    if to.retry.tries == 1 or not (has_limit or (settings.on_unavailable == "raise" and to.retry == Retry())):
         return to
-    return replace(to, retry=replace(to.retry, tries=_TRIES, total_s=max(max_wait_s, to.retry.total_s)))
+    return replace(to, retry=replace(to.retry, tries=_TRIES, total_s=max(settings.max_wait_s or 0, to.retry.total_s)))

@@ -195,7 +195,7 @@ class SetClient:
         self.connection = self._new_connection()
 
     def _new_connection(self) -> ScorerConnection:
-        to = retry_until(self._to, self._settings.max_wait_s)
+        to = retry_until(self._to, self._settings)
         return ScorerConnection(to, partial(self._ledger.count, "retries"), self._http)
 
     def begin_again(self) -> None:
