@@ -617,13 +617,30 @@ def test_an_erasure_that_was_stopped_is_finished(jobs, frozen, stop_at):
     assert not any(one["dialogue"] == gone for one in references(jobs, found["sets"][0]["instead"]))
 
 
-def test_a_version_that_is_read_is_named_and_stays(jobs, frozen):
+def test_an_erasure_is_not_done_while_a_version_that_has_it_is_read(jobs, frozen, monkeypatch):
     gone = references(jobs, frozen)[0]["dialogue"]
-    old, told = str(jobs.indexes.current("chat")), Told()
-    with jobs.indexes.open("chat"):
-        found = jobs("erase", log="chat", dialogues=[gone], told=told, **ONE)
-    assert found["indexes"][0]["held"] == [old]
-    assert f"index chat: {old} still hold what was erased, and are in use" in told.warnings
+    old = str(jobs.indexes.current("chat"))
+    with jobs.indexes.open("chat"), monkeypatch.context() as patched:
+        patched.setattr(erasing, "_READERS_S", -1.0)
+        with refusing(Conflict, "chat", old):
+            jobs("erase", log="chat", dialogues=[gone], job="a", **ONE)
+    (index,) = jobs("erase", log="chat", dialogues=[gone], job="a", **ONE)["indexes"]
+    assert (index["removed"], jobs.indexes.versions("chat")) == ([old], [index["version"]])
+
+
+def test_an_erasure_waits_for_what_reads_a_version_and_then_searches_the_sets(jobs, frozen):
+    gone, readers = references(jobs, frozen)[0]["dialogue"], [jobs.indexes.open("chat")]
+
+    class Ends(Told):
+        def stage(self, name: str, total: int | None = None, unit: str = "") -> None:
+            super().stage(name)
+            if "older versions" in name:
+                readers.pop().close()
+
+    told = Ends()
+    (index,) = jobs("erase", log="chat", dialogues=[gone], told=told, **ONE)["indexes"]
+    assert jobs.indexes.versions("chat") == [index["version"]]
+    assert told.stages[-2:] == ["waiting for what reads older versions of index chat", "frozen sets"]
 
 
 def test_an_erasure_waits_for_whoever_works_on_the_same_thing(monkeypatch):

@@ -67,8 +67,8 @@ def build_index(
     """Build a version from the logs as they are now, and publish it if it reaches the requested recall.
 
     If the published version was built from exactly these inputs, it is returned as it is, unless `again` is set. A log
-    that is gone or has no pairs is refused, unless the order is `of_existing` version. On a cluster the shards are
-    built side by side, into the same files.
+    that is gone or has no pairs is refused, unless the order is that of an existing version. On a cluster the shards
+    are built side by side, into the same files.
     """
     with (
         places.indexes.writing(order.name, f"building index {order.name}") as writer,

@@ -108,7 +108,7 @@ class Material:
 
 
 def open_log(places: Places, name: str) -> StoredLog:
-    """Open a log of an existing index; one that was deleted whole has no pairs any more."""
+    """Open a log of an existing index; after it was deleted whole, it has no pairs."""
     try:
         return StoredLog.open(places.logs, name)
     except NotFound:

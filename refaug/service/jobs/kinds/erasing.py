@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from typing import Any, Final, TypeVar
 
@@ -33,6 +34,7 @@ from refaug.service.jobs.kinds.job_context import JobContext, as_json
 
 _PAIRS: Final = "pairs.txt"  # ids of all erased pairs, until the sets were searched
 _WAIT_S: Final = 600.0  # for another command on the same log or index
+_READERS_S: Final = 120.0  # for requests and jobs that read older versions
 _RETRY_S: Final = 0.5
 
 T = TypeVar("T")
@@ -67,7 +69,8 @@ def erase_job(order: Erase, context: JobContext) -> Mapping[str, Any]:
     # Sets come before indexes: an index that cannot be updated must not keep sets in use.
     stages.run("sets", lambda: _withdraw_sets(order, context))
     indexes = stages.run("indexes", lambda: {"of": as_json_list(_erase_from_indexes(order, context))})
-    # Others may have been frozen meanwhile, from the versions that served; those withdrawn before are listed again.
+    removed_later = stages.run("held versions", lambda: _remove_held(indexes["of"], context))
+    # Others may have been frozen meanwhile, from those versions; the sets withdrawn before are listed again.
     sets = stages.run("later sets", lambda: _withdraw_sets(order, context))
     (stages.folder / _PAIRS).unlink(missing_ok=True)
     return {
@@ -75,7 +78,10 @@ def erase_job(order: Erase, context: JobContext) -> Mapping[str, Any]:
         "posted": waiting["dialogues"],
         "removed": {name: value for name, value in removed.items() if name != "seconds"},
         "not_found": missing,
-        "indexes": indexes["of"],
+        "indexes": [
+            {**facts, "removed": facts["removed"] + removed_later.get(facts["index"], []), "held": []}
+            for facts in indexes["of"]
+        ],
         "sets": sets["of"],
         "unreadable_sets": sets["unreadable"],
     }
@@ -221,10 +227,28 @@ def _erase_from_index(name: str, order: Erase, context: JobContext, places: Plac
         return version != facts["version"] if facts.get("compacted") else _holds_erased(places, name, version)
 
     removed = places.indexes.gc(name, 0, lambda _name, version: not goes(version))
-    held = [one for one in places.indexes.versions(name) if goes(one)]
-    if held:
-        context.progress.warn(f"index {name}: {', '.join(held)} still hold what was erased, and are in use")
-    return {**facts, "removed": removed, "held": held}
+    return {**facts, "removed": removed, "held": [one for one in places.indexes.versions(name) if goes(one)]}
+
+
+def _remove_held(indexes: Sequence[Mapping[str, Any]], context: JobContext) -> dict[str, list[str]]:
+    """Remove what was in use; servers take up the new version by themselves, and requests end."""
+    versions = places_of(context.home).indexes
+
+    def remove(name: str, held: Sequence[str]) -> None:
+        if remaining := [one for one in versions.versions(name) if one in held]:
+            versions.gc(name, 0, lambda _name, version: version not in held)
+            remaining = [one for one in remaining if one in versions.versions(name)]
+        if remaining:
+            raise Conflict(
+                f"index {name}: {', '.join(remaining)} still hold what was erased, and are in use",
+                remedy="end what reads them, and retry the job",
+            )
+
+    held = {one["index"]: list(one["held"]) for one in indexes if one["held"]}
+    for name, of_index in held.items():
+        context.progress.stage(f"waiting for what reads older versions of index {name}")
+        retry(partial(remove, name, of_index), on=Conflict, backoff=Backoff(_RETRY_S, _RETRY_S), within_s=_READERS_S)
+    return held
 
 
 def _update_index(name: str, order: Erase, context: JobContext, places: Places) -> dict[str, object]:
