@@ -67,7 +67,14 @@ def _judge_of(metric: JudgedReplies, models: ModelRegistry, progress: Progress) 
 
 
 def asking_of(endpoint: Endpoint, models: ModelRegistry, progress: Progress) -> Asking:
-    """Return how the judge is asked: as its file says, and within the limits of a server."""
+    """Return how the judge is asked: as its file says, and within the limits of a server and of one budget."""
+    asking = _asking_alone(endpoint, models, progress)
+    if models.spending is not None:
+        asking.spending = models.spending.setdefault(endpoint.spec, asking.spending)
+    return asking
+
+
+def _asking_alone(endpoint: Endpoint, models: ModelRegistry, progress: Progress) -> Asking:
     limits, home = models.judge_limits, models.home
     if limits is None:
         client = ClientSettings(is_offline=not models.asks_judge)

@@ -32,6 +32,7 @@ class EndpointLikelihoods:
 
     def __init__(self, asking: Asking) -> None:
         self._asking = replace(asking, endpoint=replace(asking.endpoint, dialect="echo"))
+        self._asking.spending = asking.spending
 
     @property
     def spec(self) -> str:

@@ -30,6 +30,7 @@ from refaug.metrics.specification import Specification, named_models
 
 if TYPE_CHECKING:
     from refaug.bots.endpoint.specification import Endpoint
+    from refaug.bots.endpoint.spending import Spending
     from refaug.indexer.search.index import ReferenceIndex
     from refaug.rater.adem.scorer.adem import Adem
     from refaug.rater.adem.vhred.artefact import Vhred
@@ -81,6 +82,7 @@ class ModelRegistry:
     sample: str | None = None  # the index that `ruber` samples where it names none
     asks_judge: bool = True  # False: only stored answers count
     judge_limits: JudgeLimits | None = None  # None: the user of a command has written the judge's file
+    spending: dict[str, Spending] | None = None  # of one command or request, by the endpoint; None: before it
     leased: Mapping[tuple[ModelKind, str], Any] = field(default_factory=dict)  # open for a request, by name@version
     _opened: _OpenVersions = field(default_factory=lambda: _OpenVersions(_MOST_OPEN))
 

@@ -273,6 +273,8 @@ def bound_metrics(
             default_rater=named.get("rater", models.default_rater),
             sample=models.sample or named.get("index"),
         )
+    if models.spending is None:
+        models = replace(models, spending={})  # metrics that ask one endpoint share its budget
     bind = partial(bound_metrics, models=models, augmenting=augmenting, progress=progress)
     metrics = [metric.with_bound(bind) for metric in metrics]
     for kind in _BOUND_BY_EXTRAS:

@@ -254,6 +254,7 @@ class _CertifyRun:
         if question is None:
             raise BadInput(f"{self.rows.name}: no item has an utterance", remedy="items with turns")
         asking = replace(self.asking, answers=None)
+        asking.spending = self.asking.spending
         judge = PointwiseJudge(asking, self.rubric, sampling_of(self.metric_of(NONE).settings))
         [judgement] = judge.judge_replies([question])
         if not judge.answered_by:

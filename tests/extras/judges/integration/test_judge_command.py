@@ -188,6 +188,10 @@ def test_a_budget_leaves_out_items_and_not_the_last_system(home, tmp_path: Path)
     with endpoint(lambda _: openai('{"overall": 3}')) as fake:
         write_judge(home.path, fake.url, budget={"tokens": 1_200}, concurrency=1)
         judged = systems(home("score", path, "-m", "judge:model=local", "--draws", 0, "--json"))
+        asked = len(fake.received)
+        other_seeds = ("-m", "judge:model=local,seed=2", "-m", "judge:model=local,seed=3")
+        assert home("score", path, *other_seeds, "--draws", 0).code == 0
+        assert len(fake.received) == 2 * asked  # both metrics together have the budget
     scored = {name: system["scored"] for name, system in judged.items()}
     assert abs(scored["a"] - scored["b"]) <= 1
     assert 1 <= scored["a"] < 9
