@@ -20,7 +20,7 @@ from refaug.core.text.content_shapes import repeated_key
 from refaug.logs.reading.arrow_files import arrow_batches, arrow_schema
 from refaug.logs.reading.containers import csv_blocks, json_rows, numbered_lines, open_parquet, table_rows
 from refaug.logs.reading.sources import SPLITS_FILE, STATE_FILE, BadRow, LineReader, Source, Stream, note_reading
-from refaug.tables.columns import KNOWN_COLUMNS, folded
+from refaug.tables.columns import KNOWN_COLUMNS, folded, listed_names
 from refaug.tables.table_notes import TableNotes
 from refaug.tables.table_request import FIELDS
 
@@ -293,7 +293,8 @@ def _flat_questions(record: Row) -> list[str]:
 # ── JSON lines and JSON arrays as tables: the fields of their objects are the columns ─────────────────────────────────
 
 MAX_ARRAY_BYTES: Final = 256 << 20
-_SAMPLE: Final = 50
+_SAMPLE: Final = 50  # rows that tell an export, and items
+_KEYED: Final = 10_000  # JSON lines whose keys are columns; of an array all rows' are
 
 _Rows = Callable[[], Iterator[tuple[int, dict[str, object]] | BadRow]]
 
@@ -306,7 +307,7 @@ def open_json_lines(path: Path, where: str, encoding: str, notes: TableNotes) ->
         for block in reader:
             yield from json_rows(block) if block.bad is None else (block.bad,)
 
-    return _table("JSON lines", rows, where, notes)
+    return _table("JSON lines", rows, where, notes, keyed=_KEYED)
 
 
 def open_json_array(path: Path, where: str, notes: TableNotes) -> OpenTable:
@@ -332,10 +333,10 @@ def open_json_array(path: Path, where: str, notes: TableNotes) -> OpenTable:
             message = f"a JSON object was expected, found {type(row).__name__}"
             yield (number, row) if isinstance(row, dict) else BadRow(line=number, reason="json", message=message)
 
-    return _table("a JSON array", rows, where, notes)
+    return _table("a JSON array", rows, where, notes, keyed=len(array))
 
 
-def _table(kind: str, rows: _Rows, where: str, notes: TableNotes) -> OpenTable:
+def _table(kind: str, rows: _Rows, where: str, notes: TableNotes, keyed: int) -> OpenTable:
     sample = [row[1] for row in islice(rows(), _SAMPLE) if isinstance(row, tuple)]
     if not sample:
         bad = next((row for row in rows() if isinstance(row, BadRow)), None)
@@ -343,9 +344,20 @@ def _table(kind: str, rows: _Rows, where: str, notes: TableNotes) -> OpenTable:
     export = export_of(sample)
     if export is not None:
         return _exported(export, rows, sample, where, notes)
-    columns = list(dict.fromkeys(key for row in sample for key in row))
+    columns = dict.fromkeys(key for row in islice(rows(), keyed) if isinstance(row, tuple) for key in row[1])
     has_items = any(isinstance(row.get("replies"), dict) for row in sample)
-    return OpenTable(kind=kind, columns=columns, rows=lambda _: rows(), has_keys=True, has_items=has_items)
+
+    def watched() -> Iterator[NumberedRow]:
+        late, first = dict[str, None](), 0
+        for row in rows():
+            if isinstance(row, tuple) and not row[1].keys() <= columns.keys() and not has_items and len(late) < _SAMPLE:
+                late |= dict.fromkeys(key for key in row[1] if key not in columns)
+                first = first or row[0]
+            yield row
+        if late:
+            notes.warn(f"columns from line {first:,} on are not used: {listed_names(list(late))}; put such a row first")
+
+    return OpenTable(kind=kind, columns=list(columns), rows=lambda _: watched(), has_keys=True, has_items=has_items)
 
 
 def _exported(export: Export, rows: _Rows, sample: list[dict[str, object]], where: str, notes: TableNotes) -> OpenTable:

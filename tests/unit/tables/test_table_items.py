@@ -16,7 +16,7 @@ from refusals import refusing
 from refaug.core.errors import BadInput, RefaugError
 from refaug.core.records import Item
 from refaug.scoring.items import BadItem, item_json, read_items
-from refaug.tables import columns, table_items
+from refaug.tables import columns, files, table_items
 from refaug.tables.table_notes import TableNotes
 from refaug.tables.table_request import TableRequest
 
@@ -449,3 +449,17 @@ def test_many_unused_columns_are_one_warning(tmp_path: Path) -> None:
     names = ",".join(f"c{n}" for n in range(50))
     list(read_items(written(tmp_path / "t.csv", f"reference,{names}\nr,{names}\n"), notes=notes))
     assert notes.warnings == [f"50 columns are not used: {', '.join(f'c{n}' for n in range(20))} and 30 more"]
+
+
+def test_fields_of_later_rows_are_columns_or_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    row = {"reference": "r", "system": "a", "reply": "x"}
+    rows = [{"id": str(n), **row, **({"rating": 4} if n > 55 else {})} for n in range(60)]
+    lines = written(tmp_path / "t.jsonl", "\n".join(map(json.dumps, rows)))
+    array = written(tmp_path / "t.json", json.dumps(rows))
+    assert [items_of(path)[-1]["ratings"] for path in (lines, array)] == [{"a": [4]}] * 2
+    monkeypatch.setattr(files, "_KEYED", 56)
+    notes = TableNotes()
+    (*_, item) = read_items(lines, notes=notes)
+    assert isinstance(item, Item)
+    assert (item.ratings, len(notes.warnings)) == ({}, 1)
+    assert "line 57 on are not used: rating" in notes.warnings[0]
