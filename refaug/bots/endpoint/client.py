@@ -288,6 +288,7 @@ class ChatClient:
     ) -> None:
         self._endpoint, self._settings, self._secret = endpoint, settings, secret
         self._spending = spending or Spending(endpoint.price, endpoint.budget)
+        self._reserved, self._settled = 0, asyncio.Event()
         self._gate, self._breaker = SharedPause(), settings.breaker()
         limits = httpx2.Limits(
             max_connections=endpoint.concurrency, max_keepalive_connections=endpoint.concurrency, keepalive_expiry=30
@@ -321,7 +322,7 @@ class ChatClient:
     async def ask(self, request: ChatRequest, name: str | None = None) -> Outcome:
         """Return the answer to a request, or the fault of its last try."""
         name = name or request_id(self._endpoint, request)
-        reservation = self._spending.reserve(request)
+        reservation = await self._reserve(request)
         if reservation is None:
             return Fault(kind=FaultKind.OVER_BUDGET, message="not sent: the budget is spent")
         outcome: Outcome | None = None
@@ -339,6 +340,16 @@ class ChatClient:
             return outcome
         finally:
             self._spending.settle(reservation, outcome if isinstance(outcome, ChatAnswer) else None)
+            self._reserved -= 1
+            self._settled.set()
+
+    async def _reserve(self, request: ChatRequest) -> Reservation | None:
+        """Reserve what a request may cost; without room beside those under way, wait for what these cost."""
+        while (reservation := self._spending.reserve(request)) is None and self._reserved:
+            self._settled.clear()
+            await self._settled.wait()
+        self._reserved += reservation is not None
+        return reservation
 
     async def _try_often(self, body: bytes, name: str, reservation: Reservation) -> Outcome:
         """Try until there is an answer, a lasting fault, or no try left; a wait after 429 uses up patience instead.

@@ -88,12 +88,11 @@ class PairwiseJudge:
     def compare(self, pairs: Sequence[ReplyPair]) -> list[JudgedPair]:
         """Judge every pair in both orders; equal replies are a tie, and an empty one loses, without a question."""
         asked = [pair for pair in pairs if _unasked_verdict(pair) is None]
-        questions = [(pair.turns, pair.first, pair.second) for pair in asked]
-        swapped = [(pair.turns, pair.second, pair.first) for pair in asked]
-        choices = self.choices([*questions, *swapped])
+        orders = [((pair.turns, pair.first, pair.second), (pair.turns, pair.second, pair.first)) for pair in asked]
+        choices = self.choices([question for both in orders for question in both])  # so that few lack an order
         judged = {
             id(pair): _judged(pair, before, after)
-            for pair, before, after in zip(asked, choices[: len(asked)], choices[len(asked) :], strict=True)
+            for pair, before, after in zip(asked, choices[::2], choices[1::2], strict=True)
         }
         return [
             judged[id(pair)] if id(pair) in judged else JudgedPair(id=pair.id, verdict=_unasked_verdict(pair))

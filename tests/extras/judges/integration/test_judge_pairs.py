@@ -127,6 +127,14 @@ def test_pairs_are_asked_in_both_orders(home, items: Path) -> None:
     assert "answers:not reproducible" in result.json["signature"]
 
 
+def test_a_budget_that_ends_leaves_no_pair_with_one_order(home, items: Path) -> None:
+    with endpoint(FAIR) as fake:
+        write_judge(home.path, fake.url, budget={"tokens": 1_000})
+        result = home("judge", "compare", "local", items, "--systems", "new,old", "--json")
+    assert 2 < len(fake.received) < 18
+    assert result.json["verdicts"] == {"first": len(fake.received) // 2, "second": 0, "tie": 3, "order": 0}
+
+
 def test_a_verdict_that_depends_on_the_order_is_half_a_win(home, items: Path) -> None:
     with endpoint(BIASED["position"]) as fake:
         write_judge(home.path, fake.url)

@@ -280,11 +280,10 @@ def test_a_budget_is_never_exceeded() -> None:
     spending = Spending(budget=Budget(tokens=100))
     with endpoint(respond) as fake:
         outcomes = ask_all(
-            of(fake, concurrency=4), [request(str(n)) for n in range(50)], settings=QUICK, spending=spending
+            of(fake, concurrency=16), [request(str(n)) for n in range(50)], settings=QUICK, spending=spending
         )
-    assert spending.tokens <= 100
     assert Counter(kinds(outcomes))["over_budget"] == 50 - len(fake.received)
-    assert 5 <= len(fake.received) <= 10
+    assert (len(fake.received), spending.tokens) == (9, 90)  # a tenth may cost 19
 
 
 def test_tries_without_a_usable_answer_count_in_the_budget() -> None:
