@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -668,7 +668,7 @@ def test_erasing_from_a_log_that_is_not_there_says_so(empty):
 # ── the night ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def night(jobs: Jobs, frozen: str, **more: Any) -> Mapping[str, Any]:
+def night(jobs: Jobs, frozen: str | None, **more: Any) -> Mapping[str, Any]:
     order = {"log": "chat", "index": "chat", "set": frozen, "check_queries": 20, "workers": 0, **ONE}
     return jobs("nightly", **{**order, **more})
 
@@ -786,6 +786,41 @@ def test_what_was_deleted_goes_whatever_the_checks_say(jobs, frozen):
     assert len(found["failed"]) == 1
     assert any("published all the same, since something was deleted" in one for one in told.warnings)
     assert jobs.indexes.current("chat") == found["version"]
+
+
+class Interrupted(Told):
+    """Lets something else happen just before a night publishes its version."""
+
+    def __init__(self, meanwhile: Callable[[], object]) -> None:
+        super().__init__()
+        self._meanwhile = meanwhile
+
+    def stage(self, name: str, total: int | None = None, unit: str = "") -> None:
+        if name == "publishing the index":
+            self._meanwhile()
+
+
+def test_a_night_takes_back_no_version_that_was_published_while_it_ran(jobs):
+    news(jobs)
+
+    def update() -> None:
+        jobs.post(dialogue(50, "where is the old mill", "behind the bridge"))
+        jobs("ingest", log="chat", posted=True, workers=0)
+        jobs("index-update", index="chat", **ONE)
+
+    with refusing(NotPublished, "was published since") as caught:
+        night(jobs, None, told=Interrupted(update))
+    assert caught.value.result["published"] is False
+    assert jobs.indexes.versions("chat")[-2:] == [caught.value.result["version"], jobs.indexes.current("chat")]
+
+
+def test_a_night_takes_back_what_shows_deleted_texts_whenever_it_was_published(jobs):
+    news(jobs)
+    jobs("ingest", log="chat", posted=True, workers=0)
+    with_all = jobs("index-update", index="chat", publish=False, **ONE)["version"]
+    delete(jobs.home.logs, "chat", dialogues=["new-0"])
+    found = night(jobs, None, told=Interrupted(lambda: jobs.indexes.publish("chat", with_all)))
+    assert jobs.indexes.current("chat") == found["version"] != with_all
 
 
 def stages_of_a_night(jobs: Jobs, frozen: str, copy: Path) -> int:

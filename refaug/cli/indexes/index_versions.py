@@ -62,7 +62,7 @@ def _checked(
     least = order.least_recall or 0.0
     require_recall(places, built.name, built.version, measured.recall, least, progress, must_go=must_go)
     if order.publish:
-        publish_new(places, built.name, built.version, must_go=must_go)
+        publish_new(places, built.name, built.version, before=base, must_go=must_go)
     return replace(built, published=order.publish)
 
 

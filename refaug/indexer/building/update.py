@@ -291,14 +291,39 @@ def _segment_work(
 # Publishing another version
 
 
-def publish_version(places: Places, name: str, version: str, *, even_refused: bool = False) -> None:
-    """Publish a version, unless it is damaged, holds pairs that have been deleted since, or was refused."""
+def publish_version(
+    places: Places, name: str, version: str, *, even_refused: bool = False, before: str | None = None
+) -> None:
+    """Publish a version, unless it is damaged, holds pairs that have been deleted since, or was refused.
+
+    Of an update, `before` is the version that it was made from: Overtaken if another one serves since.
+    """
 
     def require_whole(name: str, version: str) -> None:
         require_nothing_erased(places, name, version)
         IndexManifest.read(places.indexes.folder(name, version))  # raises Corrupt if it is damaged
+        if before is not None:
+            _require_not_overtaken(places, name, version, before)
 
     places.indexes.publish(name, version, require_whole, even_refused=even_refused)
+
+
+class Overtaken(Conflict):
+    """An update that is not published, since another version was while it was checked."""
+
+
+def _require_not_overtaken(places: Places, name: str, version: str, before: str) -> None:
+    serving = places.indexes.current(name)
+    if serving in (None, before, version):
+        return
+    try:
+        require_nothing_erased(places, name, serving)
+    except (Conflict, NotFound):
+        return  # what was deleted must not go on being served
+    raise Overtaken(
+        f"index {name}@{version} was built but not published: it updates {before}, and {serving} was published since",
+        remedy=f"update again, or publish it all the same: refaug artefacts publish index {name}@{version}",
+    )
 
 
 def rollback(places: Places, name: str, to: str | None = None, *, even_refused: bool = False) -> str:
@@ -394,7 +419,7 @@ def require_recall(
     )
 
 
-def publish_new(places: Places, name: str, version: str, *, must_go: bool) -> None:
-    """Let a version serve that does not yet; one that masks deleted text also after a check that failed."""
+def publish_new(places: Places, name: str, version: str, *, before: str, must_go: bool) -> None:
+    """Let an update of `before` serve that does not yet; one that masks deleted text also after a failed check."""
     if places.indexes.current(name) != version:
-        publish_version(places, name, version, even_refused=must_go)
+        publish_version(places, name, version, even_refused=must_go, before=before)

@@ -128,7 +128,7 @@ def update_job(order: UpdateIndex, context: JobContext) -> Mapping[str, Any]:
 def _publish(places: Places, facts: Mapping[str, Any], *, publish: bool) -> bool:
     """Publish the version if the order says so, and return whether it does."""
     if publish:
-        publish_new(places, facts["index"], facts["version"], must_go=facts["must_go"])
+        publish_new(places, facts["index"], facts["version"], before=facts["before"], must_go=facts["must_go"])
     return publish
 
 

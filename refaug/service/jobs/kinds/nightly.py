@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.errors import BadInput, Usage
-from refaug.indexer.building.update import publish_version
+from refaug.indexer.building.update import Overtaken, publish_new
 from refaug.operations.logs import RunNight
 from refaug.scoring.home.indexes import places_of
 from refaug.scoring.home.networks import open_rater
@@ -30,7 +30,7 @@ _LOWER_LIMITS: Final = frozenset({"recall", "spearman"})  # lower limits; the ot
 
 
 def nightly_job(order: RunNight, context: JobContext) -> Mapping[str, Any]:
-    """Run all steps; CheckFailed if the new version exceeds a limit, and the old one goes on serving.
+    """Run all steps; CheckFailed if the new version exceeds a limit, or another was published meanwhile.
 
     A version with deletions is published in any case, with a warning, since deleted text must not go on being served.
     """
@@ -57,7 +57,11 @@ def nightly_job(order: RunNight, context: JobContext) -> Mapping[str, Any]:
         )
     if failed:
         context.progress.warn(f"published all the same, since something was deleted: {'; '.join(failed)}")
-    stages.run("publish", lambda: _publish(order, version, context))
+    try:
+        stages.run("publish", lambda: _publish(order, update["before"], version, context))
+    except Overtaken as error:
+        facts |= {"published": False, "removed": _gc(order, context, update["before"])}
+        raise NotPublished(error.message, remedy=error.remedy, facts=facts) from error
     return {**facts, "published": True, "removed": _gc(order, context, update["before"])}
 
 
@@ -164,10 +168,9 @@ def broken_limits(order: RunNight, facts: Mapping[str, Any]) -> list[str]:
     return problems
 
 
-def _publish(order: RunNight, version: str, context: JobContext) -> dict[str, object]:
+def _publish(order: RunNight, before: str, version: str, context: JobContext) -> dict[str, object]:
     context.progress.stage("publishing the index")
-    if places_of(context.home).indexes.current(order.index) != version:
-        publish_version(places_of(context.home), order.index, version, even_refused=True)  # it has passed now
+    publish_new(places_of(context.home), order.index, version, before=before, must_go=True)  # it has passed now
     return {"version": version}
 
 
