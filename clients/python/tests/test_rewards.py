@@ -16,7 +16,7 @@ import pytest
 from refusals import refusing
 from scripted import Asked, Said, ok, problem, scripted
 
-from refaug_client import Client, NoKey, NoScore, TooManyCopies, Unavailable, Usage, WrongPurpose
+from refaug_client import BadInput, Client, NoKey, NoScore, TooManyCopies, Unavailable, Usage, WrongPurpose
 from refaug_client._scorer.rewards import Reward, RewardCounts
 from refaug_client.integrations.trl import RewardFunction, reply_of
 
@@ -98,6 +98,20 @@ def test_a_reward_can_be_handed_to_another_process(client: Client, sets: dict[st
             assert again.counts == RewardCounts()
             assert again(REPLIES, items=IDS) == before
             assert (again.signature, again.on_unavailable) == (reward.signature, "mask")
+
+
+def test_a_text_that_cannot_be_scored_is_masked_and_an_error_where_nothing_is(
+    client: Client, sets: dict[str, str]
+) -> None:
+    texts, ids = ["tea", "long " * 5_000, "half \ud83d"], ["d1", "d2", "d3"]
+    with client.reward(reference_set=sets["train"], on_unavailable="mask") as reward:
+        good, long, half = reward(texts, items=ids)
+        assert (math.isnan(long), math.isnan(half), good == reward(["tea"], items=["d1"])[0]) == (True, True, True)
+        assert reward.counts == RewardCounts(asked=4, scored=2, unscored=2)
+        with refusing(BadInput, "items: half"):
+            reward(texts, items=["d1", "d2", "d\ud83d"])
+    with client.reward(reference_set=sets["train"]) as reward, refusing(BadInput, "25,000 characters"):
+        reward(texts[:2], items=ids[:2])
 
 
 def test_an_unknown_item_is_an_error_even_where_rewards_are_masked(client: Client, sets: dict[str, str]) -> None:

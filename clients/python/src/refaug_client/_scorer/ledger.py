@@ -130,8 +130,8 @@ class Ledger:
     def fail(self, places: Iterable[Place], error: errors.RefaugError) -> None:
         """Let replies fail; the first error of a submission is the one that `result()` raises."""
         for submission, place in places:
-            if submission.sources[place] is None and submission.error is None:
-                submission.error = error
+            if submission.sources[place] is None:
+                submission.errors[place] = error
             self.settle([((submission, place), None)], "failed")
 
     def give_up(self, texts: Mapping[Text, Sequence[Place]], error: errors.RefaugError) -> None:

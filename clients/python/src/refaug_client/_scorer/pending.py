@@ -6,7 +6,7 @@ import asyncio
 import os
 import time
 from collections import Counter
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Callable, Literal, Optional
 
 from refaug_client._core import errors
@@ -28,7 +28,7 @@ class Submission:
     __slots__ = (
         "callbacks",
         "deadline",
-        "error",
+        "errors",
         "items",
         "max_wait_s",
         "missing",
@@ -58,12 +58,17 @@ class Submission:
         self.scores: list[Optional[float]] = [None] * len(replies)
         self.sources: list[Optional[Source]] = [None] * len(replies)
         self.missing: int = len(replies)  # replies without an outcome
-        self.error: Optional[errors.RefaugError] = None
+        self.errors: dict[int, errors.RefaugError] = {}  # by place, the first first
         self.signatures: list[str] = []
         self.callbacks: list[Callable[[], None]] = []
 
     def __len__(self) -> int:
         return len(self.items)
+
+    @property
+    def error(self) -> Optional[errors.RefaugError]:
+        """The error that `result()` raises; None where no reply failed."""
+        return next(iter(self.errors.values()), None)
 
     def places(self) -> list[Place]:
         """Return the place of every reply."""
@@ -92,6 +97,7 @@ class Outcome:
     tag: Any = None
     signature: Optional[str] = None  # None: no score of them is from a server
     error: Optional[errors.RefaugError] = None
+    errors: dict[int, errors.RefaugError] = field(default_factory=dict)  # of every reply that failed, by its place
 
     @property
     def source(self) -> str:
@@ -217,6 +223,7 @@ class Pending:
             tag=self.tag,
             signature=", ".join(submission.signatures) or None,
             error=submission.error,
+            errors=dict(submission.errors),
         )
 
     def __await__(self) -> Generator[Any, None, list[Optional[float]]]:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal, Optional
 
 from refaug_client._core import errors
 
+from .sources.set_client import is_of_reply
+
 if TYPE_CHECKING:
     from refaug_client._threads import Client
 
@@ -31,7 +33,7 @@ class RewardCounts:
     asked: int = 0
     scored: int = 0
     copied: int = 0  # they repeat the utterance; `on_copy` decides what they get
-    unscored: int = 0  # the server has no score for them, or there was no reply
+    unscored: int = 0  # the server has no score for them or refuses their text, or there was no reply
     masked: int = 0  # the server did not answer in time
     failed: int = 0  # an error was raised instead of a reward
 
@@ -58,8 +60,9 @@ class Reward:
     training once more than a tenth of the last 256 replies are such copies; there is no reward from then on.
 
     Where there is no score, `on_unavailable="raise"` raises the error (NoScore where the server answers that there is
-    none), and `"mask"` gives NaN, which is counted in `counts` and has to be left out of the loss. An earlier value, or
-    a zero, would be an invented reward; that is why there is no third way.
+    none), and `"mask"` gives NaN, also for a text that is too long for the server; it is counted in `counts` and has to
+    be left out of the loss. An earlier value, or a zero, would be an invented reward; that is why there is no third
+    way.
 
     A set whose purpose is `test` is refused (WrongPurpose): a model that was optimised on it cannot be tested on it.
     `override_purpose=True` goes ahead, and the signature says so for ever. A `validation` set gives a warning.
@@ -117,12 +120,16 @@ class Reward:
     def __call__(self, replies: Sequence[Optional[str]], items: Sequence[str]) -> list[float]:
         """Return a reward for each reply, in their order; NaN for what is masked or refused."""
         outcome = self.scorer.submit(replies, items=items).outcome
-        counts = _count(outcome.sources, outcome.scores)
+        masks = self.on_unavailable == "mask"
+        refused = {place for place, error in outcome.errors.items() if masks and is_of_reply(error)}
+        sources = ["no-reply" if place in refused else source for place, source in enumerate(outcome.sources)]
+        counts = _count(sources, outcome.scores)
         with self._lock:
             self._counts += counts
-            self._stop_at_copies(outcome.sources)
-        if outcome.error is not None:
-            raise outcome.error.with_traceback(None)
+            self._stop_at_copies(sources)
+        for place, error in outcome.errors.items():
+            if place not in refused:
+                raise error.with_traceback(None)
         copies = [item for item, source in zip(outcome.items, outcome.sources) if source == "copied"]
         if copies and self.on_copy == "refuse" and self.on_unavailable == "raise":
             raise errors.NoScore(

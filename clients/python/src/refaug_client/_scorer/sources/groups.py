@@ -18,7 +18,16 @@ from refaug_client._scorer.settings import ScorerSettings
 from refaug_client._scorer.workers import Piece
 
 from .cache import Cache, LayeredCache, MemoryCache, key_of
-from .set_client import Facts, ReplyValues, SetClient, is_unavailable, read_corpus, read_reply_sums, require_known_items
+from .set_client import (
+    Facts,
+    ReplyValues,
+    SetClient,
+    is_unavailable,
+    read_corpus,
+    read_reply_sums,
+    require_known_items,
+    surrogate_error,
+)
 
 _ATTEMPTS = 3  # of a group, when the server was replaced in the middle
 
@@ -148,11 +157,10 @@ class GroupScorer:
         if _is_encodable("".join(map("".join, texts))):
             return texts
         sound = {text: places for text, places in texts.items() if _is_encodable(text[0]) and _is_encodable(text[1])}
-        error = errors.Usage("half a surrogate pair in a text", remedy="text that can be written as UTF-8")
         with self._ledger.lock:
             for text, places in texts.items():
                 if text not in sound:
-                    self._ledger.fail(places, error)
+                    self._ledger.fail(places, surrogate_error("replies" if _is_encodable(text[0]) else "items"))
         return sound
 
 

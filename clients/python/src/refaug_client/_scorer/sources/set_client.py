@@ -106,6 +106,19 @@ def unknown_item_error(problems: Sequence[Mapping[str, Any]]) -> errors.BadInput
     return errors.BadInput(str(problems[0]["message"]), problem=document, remedy="ids of items of the set")
 
 
+def surrogate_error(field: str) -> errors.BadInput:
+    """Return the error of a text that cannot be sent: half a surrogate pair is no character."""
+    message = f"{field}: half a surrogate pair in a text"
+    document = {"code": "bad_input", "detail": message, "errors": [{"field": field, "message": message}]}
+    return errors.BadInput(message, problem=document, remedy="text that can be written as UTF-8")
+
+
+def is_of_reply(error: errors.RefaugError) -> bool:
+    """Whether an error is that of a reply's own text: it is too long, or cannot be sent."""
+    fields = [str(problem.get("field")) for problem in error.errors] if isinstance(error, errors.BadInput) else []
+    return bool(fields) and all(field.startswith("replies") for field in fields)
+
+
 def is_unavailable(error: errors.RefaugError) -> bool:
     """Whether a later try may well succeed; a key that is refused is a mistake and not such a case."""
     if isinstance(error, errors.ServerFault):
