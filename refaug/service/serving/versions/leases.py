@@ -10,7 +10,8 @@ from typing import Final, Literal, NamedTuple, Protocol, Self, get_args
 
 from refaug.core.artefacts.mapped_files import MappedFiles
 from refaug.core.artefacts.version_locks import HeldVersion
-from refaug.core.errors import Corrupt, Unavailable
+from refaug.core.errors import Conflict, Corrupt, Unavailable
+from refaug.core.memory import BoundedCache
 from refaug.indexer.search.index import ReferenceIndex
 from refaug.rater.rating import Rater
 
@@ -53,6 +54,11 @@ class OpenVersion:
     held: HeldVersion | None = None  # the lock on a rater's version; an index locks its own
     files: MappedFiles | None = None
     holder_count: int = 1  # changed only under the lock of OpenVersions
+
+    @property
+    def erasures(self) -> int:
+        """The count of deletions that an index version is without."""
+        return self.tool.manifest.erasures if isinstance(self.tool, ReferenceIndex) else 0
 
     def require_unchanged_files(self) -> None:
         """Raise Unavailable where a file of this version was cut or written to since it was opened."""
@@ -171,3 +177,28 @@ class ServedVersions:
             }
             for kind in KINDS
         }
+
+    def is_outdated(self, version: OpenVersion) -> bool:
+        """Return whether a version holds what was deleted from the one that serves under its name."""
+        serving = self.opened.get((version.key.kind, version.key.name))
+        return serving is not None and version.erasures < serving.erasures
+
+    def needs_no_pin(self, version: OpenVersion) -> bool:
+        """Return whether a version stays open without a pin, since it serves, or must not stay open."""
+        return version in self.opened.values() or self.is_outdated(version)
+
+    def unpin(self, pinned: BoundedCache[VersionKey, OpenVersion]) -> list[OpenVersion]:
+        """Remove from the pinned versions those that need no pin now, and return them."""
+        needless = [version for _, version in pinned.items() if self.needs_no_pin(version)]
+        for version in needless:
+            pinned.pop(version.key)
+        return needless
+
+    def require_not_outdated(self, version: OpenVersion) -> None:
+        """Refuse a version that holds what was deleted from the one that serves under its name."""
+        if self.is_outdated(version):
+            raise Conflict(
+                f"{version.key} holds pairs that have been deleted since",
+                remedy=f"name {version.key.name} alone, which is {version.key.kind} "
+                f"{self.opened[version.key.kind, version.key.name].key.spec} now",
+            )

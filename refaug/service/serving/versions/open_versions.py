@@ -282,6 +282,7 @@ class OpenVersions:
                 for key in keys:
                     if key not in opened:
                         opened[key] = self._acquire(key, is_pinned=True)
+                    served.require_not_outdated(opened[key])
             except BaseException:
                 self._release(opened.values())
                 raise
@@ -332,9 +333,9 @@ class OpenVersions:
     def _pin_versions(self, opened: Sequence[OpenVersion]) -> None:
         """Keep pinned versions open, and release the least recently requested beyond `old_versions`."""
         with self._lock:
-            serving, dropped = set(self.served.opened.values()), list[OpenVersion]()
+            dropped = list[OpenVersion]()
             for version in opened if self._pinned.most and not self._is_closed else ():
-                if version not in serving and self._pinned.get(version.key) is None:
+                if not self.served.needs_no_pin(version) and self._pinned.get(version.key) is None:
                     version.holder_count += 1
                     dropped += [old for _, old in self._pinned.put(version.key, version)]
             unused = self._drop_holders(dropped)
@@ -479,9 +480,7 @@ class OpenVersions:
                 unused = self._drop_holders(switch.new)
             else:
                 self.served = served
-                serving = set(served.opened.values())
-                released = [version for version in serving if self._pinned.pop(version.key) is not None]
-                unused = self._drop_holders([*released, *switch.replaced()])
+                unused = self._drop_holders([*served.unpin(self._pinned), *switch.replaced()])
         close_versions(unused)
         return switch.has_changed() and not self._is_closed
 

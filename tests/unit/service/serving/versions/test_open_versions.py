@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -395,6 +396,24 @@ def test_a_pinned_version_that_has_to_go_stays_until_its_last_request_ends(
     assert held(home, "rater") == [0, 1, 3]
     lease.release()
     assert held(home, "rater") == [0, 1]
+
+
+def test_versions_from_before_a_deletion_are_neither_served_nor_kept_open(
+    home: Settings, opening: Callable[..., OpenVersions]
+) -> None:
+    first, second, third = versions(home, "index")
+    engines, indexes = opening(old_versions=2), artefact_stores(home)["index"]
+    take_index(engines, f"chat@{third}").release()
+    assert held(home, "index") == [0, 2]
+    folder = indexes.folder("chat", second)
+    replace(IndexManifest.read(folder), erasures=1).write(folder)
+    indexes.publish("chat", second)
+    engines.refresh()
+    assert held(home, "index") == [1]
+    for outdated in (first, third):
+        with refusing(Conflict, f"chat@{outdated}", f"chat@{second}"):
+            take_index(engines, f"chat@{outdated}")
+    assert held(home, "index") == [1]
 
 
 def test_open_old_versions_never_exceed_the_limit_for_any_requests(
