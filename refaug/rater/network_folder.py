@@ -61,7 +61,7 @@ class StoredNetwork(Generic[AnyConfig]):
     negatives: str = ""  # how those of its training were drawn, where the details say so
 
     def opened(self, spec: str, threads: int) -> OpenedFacts:
-        """Return what the network is told when it is opened."""
+        """Return what opening the network needs beside its weights."""
         return {
             "temperature": self.temperature,
             "languages": self.languages,

@@ -76,7 +76,7 @@ class EncoderOpener(Protocol):
 
 
 class OpenedFacts(TypedDict, total=False):
-    """What an opened network is told beside its weights."""
+    """What opening a network needs beside its weights."""
 
     temperature: float
     languages: Sequence[str]
