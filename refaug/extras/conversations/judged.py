@@ -288,10 +288,11 @@ class JudgedConversations:
 
 
 def require_target(conversations: Sequence[Conversation], target: str | None) -> None:
-    """Raise Usage for a question that no conversation has."""
+    """Raise Usage for a question that no conversation has, and BadInput for answers on several scales."""
     if target is not None and not any(target in talk.ratings for talk in conversations):
         questions = ", ".join(sorted({question for talk in conversations for question in talk.ratings})) or "none"
         raise Usage(f"no conversation has a rating called {target!r}", remedy=f"the questions are: {questions}")
+    require_one_scale([talk for talk in conversations if talk.rating(target) is not None])
 
 
 def _agreement(column: Floats, ratings: Floats, bots: NDArray[np.int64]) -> dict[str, object]:

@@ -171,7 +171,8 @@ def usable_conversation(
 
 
 def _conversation_of(fields: Mapping[str, Any], *, fallback_id: str, bot: str | None = None) -> Conversation:
-    """Check every field of one conversation; raise for the first wrong one."""
+    """Check every field of one conversation; raise for the first wrong one. A null is no field."""
+    fields = {name: content for name, content in fields.items() if content is not None}
     scale = _scale(fields.get("scale"))
     ratings = _ratings(fields.get("ratings", {}), scale)
     names = fields.get("reversed", [])
@@ -183,7 +184,7 @@ def _conversation_of(fields: Mapping[str, Any], *, fallback_id: str, bot: str | 
         raise _InvalidConversation("scale", "reversed ratings cannot be turned round without the ends of their scale")
     return Conversation(
         id=_name(fields, "id", fallback_id),
-        bot=_name(fields, "bot", _name(fields, "model", bot or "") or None),
+        bot=_name(fields, "model" if "model" in fields and "bot" not in fields else "bot", bot or None),
         turns=_turns(fields),
         votes=_votes(fields),
         ratings=ratings,
@@ -218,7 +219,7 @@ def _name(fields: Mapping[str, Any], field: str, fallback: str | None) -> str:
     name = fields.get(field, fallback)
     if isinstance(name, int) and not isinstance(name, bool):
         name = str(name)
-    if not isinstance(name, str) or (field in {"id", "bot"} and not name):
+    if not isinstance(name, str) or (field in {"id", "bot", "model"} and not name):
         raise _InvalidConversation(field, "is missing" if name is None else f"{_shown(name)} is not a name")
     return name
 

@@ -42,9 +42,9 @@ class RatedConversations:
     @classmethod
     def of(cls, conversations: Sequence[Conversation], settings: HybridSettings) -> RatedConversations:
         """Choose the conversations that were rated; BadInput where they are few, or their scales differ."""
-        require_one_scale(conversations)
         answers = [(conversation, conversation.rating(settings.target)) for conversation in conversations]
         rated = [(conversation, answer) for conversation, answer in answers if answer is not None]
+        require_one_scale([conversation for conversation, _ in rated])
         few = 0
         if settings.person_z is not None:
             standard = _standard(rated, settings.person_z)

@@ -199,6 +199,7 @@ def test_what_cannot_be_judged_is_refused(ready: Home, tmp_path: Path, talks: li
     result = ready("judge", "conversations", mixed, *TURNS, *ONE)
     first, second = (talk["id"] for talk in talks[:2])
     assert all(str(fact) in result.error["message"] for fact in (first, second))
+    assert "score turns" not in result.err
 
 
 def test_a_job_judges_what_the_command_judges(ready: Home, tmp_path: Path, talks: list[dict[str, Any]]) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import orjson
 import pytest
 from refusals import refusing
 
 from refaug.core.errors import BadInput
-from refaug.extras.conversations.options import ConversationColumns
+from refaug.extras.conversations.options import ConversationColumns, HybridSettings
 from refaug.extras.conversations.reading import BadConversation, Conversation
+from refaug.extras.conversations.table import RatedConversations
 from refaug.extras.conversations.talks import conversations_in
 
 HEADER = "conversation_id,bot,worker,role,text,grade\n"
@@ -57,3 +59,15 @@ def test_turns_stand_in_their_order_and_unused_columns_are_named(tmp_path: Path)
     turns = {talk.id: [text for _, text in talk.turns] for talk in talks if isinstance(talk, Conversation)}
     assert turns == {"c1": ["Hi", "Yo", "Hm", "Bye"], "c2": ["A", "B"], "c3": ["A", "B", "C", "D"]}
     assert told == ["column 'grade' is not used; if it holds ratings: --map rating:QUESTION=grade"]
+
+
+def test_nulls_are_no_fields_and_a_scale_without_an_answer_plays_no_part(tmp_path: Path) -> None:
+    path = tmp_path / "talks.jsonl"
+    turns = [{"role": "user", "text": "Hi"}, {"role": "bot", "text": "Yo"}]
+    rated = {"bot": "b", "model": None, "id": None, "participant": None, "turns": turns, "messages": None}
+    lines = [{**rated, "ratings": {"q": number % 7 + 1}, "scale": [1, 7]} for number in range(50)]
+    path.write_bytes(b"\n".join(map(orjson.dumps, [*lines, {**rated, "ratings": None}])))
+    talks = list(conversations_in(path, path.name, ConversationColumns.parse([]), bot="x"))
+    assert [(talk.id, talk.bot) for talk in talks if isinstance(talk, Conversation)][50:] == [("line-51", "b")]
+    counted = RatedConversations.of([talk for talk in talks if isinstance(talk, Conversation)], HybridSettings())
+    assert (len(counted.conversations), counted.unrated) == (50, 1)
