@@ -38,7 +38,7 @@ _LISTED_REASONS: Final = 3
 # Hiragana, Katakana and its half-width forms, each with the long mark that both use.
 _KANA: Final = re.compile("[\u3041-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff\uff66-\uff9f]")
 _HAN: Final = re.compile("[\u3005-\u3007\u3400-\u9fff\uf900-\ufaff]")
-_LEAST_KANA: Final = 0.1  # share of kana in kana and Han; Chinese has hardly any, and `word` is its tokenizer
+_LEAST_KANA: Final = 0.1  # share of kana in kana and Han; Chinese has hardly any
 
 
 @dataclass(frozen=True, kw_only=True)

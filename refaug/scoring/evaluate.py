@@ -5,9 +5,10 @@ Every reply is scored once; systems, levels, intervals and comparisons are all c
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from itertools import chain, islice
 from operator import itemgetter
 from typing import Any, Final, TypeVar
 
@@ -53,6 +54,9 @@ from refaug.scoring.spooled_items.item_collection import ItemCollection, Referen
 
 _Noted = TypeVar("_Noted")
 _LISTED: Final = 4  # systems that a warning names
+_FIRST_ITEMS: Final = 100  # by which the script of all is told
+# Letters of Thai, Lao, Burmese and Khmer, kana, and Han
+_WITHOUT_SPACES: Final = re.compile("[\u0e01-\u0edf\u1000-\u109f\u1780-\u17b3\u3041-\u30ff\u3400-\u9fff\uf900-\ufaff]")
 
 
 def evaluate(
@@ -129,6 +133,7 @@ def evaluation_steps(
             *(error.message for error in unscored),
             *reply_warnings(len(usable), collection.replies, collection.empty_replies, metrics),
             *blank_warning(collection.blank_references),
+            *clause_warning(usable, metrics),
             *copy_warning(copies),
             *reference_copy_warning(usable, reply_provenance),
             *(provenance.warnings if weighted else ()),
@@ -216,6 +221,15 @@ def blank_warning(count: int) -> Iterator[str]:
     """Warn of empty references."""
     if count:
         yield f"empty references, which are left out: {count:,}"
+
+
+def clause_warning(items: Iterable[Item], metrics: Sequence[Metric]) -> Iterator[str]:
+    """Warn where words are those between spaces, and most letters of the first replies are of scripts without them."""
+    if any(metric.settings.get("tok") == "word" for metric in metrics):
+        texts = [text for test_item in islice(items, _FIRST_ITEMS) for text in test_item.replies.values()]
+        letters = sum(map(str.isalpha, chain.from_iterable(texts)))
+        if letters < 2 * sum(len(_WITHOUT_SPACES.findall(text)) for text in texts):
+            yield "tok:word takes whole clauses for words where no spaces separate these: say the language (ja, th, zh)"
 
 
 def ignored_warning(other: int, metrics: Sequence[Metric]) -> Iterator[str]:

@@ -120,6 +120,20 @@ def test_a_system_is_scored_over_the_replies_it_has_and_says_so() -> None:
     assert evaluation.warnings == ("replies are missing (of 3): b (1); the scores are over those there are",)
 
 
+@pytest.mark.parametrize(
+    ("reply", "tok", "is_warned"),
+    [
+        ("我今天非常高兴见到你", "word", True),
+        ("พรุ่งนี้ฝนจะตก", "word", True),
+        ("我今天非常高兴见到你", "char", False),
+        ("so nice to meet you, 你", "word", False),
+    ],
+)
+def test_whole_clauses_as_words_are_warned_of(reply: str, tok: str, is_warned: bool) -> None:
+    found = evaluate([item("d1", ["我今天很高兴见到你"], {"a": reply})], [build(f"bleu:tok={tok}")], QUICK)
+    assert any("whole clauses" in warning for warning in found.warnings) is is_warned
+
+
 def test_item_without_usable_references_is_counted_and_others_are_scored() -> None:
     items = [*ITEMS, item("d4", ["", "  "], {"a": "hello", "b": "hi"})]
     found = evaluate(items, [build("multi-bleu")], QUICK)
