@@ -58,6 +58,12 @@ class RatedConversations:
                 f"{_LEAST_CONVERSATIONS} are needed",
                 remedy=f"the questions of the file are: {questions}",
             )
+        if not any(conversation.exchanges() for conversation, _ in rated):
+            raise BadInput(
+                "no rated conversation has a reply of the bot to the person: each is an opening of the bot and an "
+                "answer to it",
+                remedy="turns stand in the order in which they were said",
+            )
         return cls(
             conversations=[conversation for conversation, _ in rated],
             ratings=np.array([answer for _, answer in rated], np.float64),

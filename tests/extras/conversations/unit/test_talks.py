@@ -9,6 +9,7 @@ import pytest
 from refusals import refusing
 
 from refaug.core.errors import BadInput
+from refaug.extras.conversations.metrics.exchanges import Side
 from refaug.extras.conversations.options import ConversationColumns, HybridSettings
 from refaug.extras.conversations.reading import BadConversation, Conversation
 from refaug.extras.conversations.table import RatedConversations
@@ -71,3 +72,10 @@ def test_nulls_are_no_fields_and_a_scale_without_an_answer_plays_no_part(tmp_pat
     assert [(talk.id, talk.bot) for talk in talks if isinstance(talk, Conversation)][50:] == [("line-51", "b")]
     counted = RatedConversations.of([talk for talk in talks if isinstance(talk, Conversation)], HybridSettings())
     assert (len(counted.conversations), counted.unrated) == (50, 1)
+
+
+def test_conversations_without_any_reply_to_the_person_are_refused() -> None:
+    turns = ((Side.BOT, "Hi"), (Side.BOT, "Yo"), (Side.PERSON, "Hm"))
+    talks = [Conversation(id=str(number), bot="b", turns=turns, ratings={"q": 1.0}) for number in range(50)]
+    with refusing(BadInput, "the order"):
+        RatedConversations.of(talks, HybridSettings())
