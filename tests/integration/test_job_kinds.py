@@ -39,6 +39,8 @@ from refaug.operations.logs import NightLimits, RunNight
 from refaug.scoring.home.encoders import import_encoder
 from refaug.scoring.home.stored_artefacts import stored_artefacts
 from refaug.scoring.reference_sets.set_store import ReferenceSets
+from refaug.service.database.row_ids import new_row_id
+from refaug.service.evaluations.evaluation_store import EvaluationStore
 from refaug.service.jobs.audited_jobs import JobActs
 from refaug.service.jobs.inbox import Inbox
 from refaug.service.jobs.job_order import parse_order
@@ -583,6 +585,21 @@ def test_a_damaged_set_stops_no_erasure_and_is_found_by_the_next(empty, spoken):
     (one,) = empty("erase", log="chat", speakers=["bob"], **ONE)["sets"]
     assert (one["set"], one["references"]) == (spoken, 1)
     assert [kept["dialogue"] for kept in references(empty, one["instead"])] == ["d2"]
+
+
+def test_an_evaluation_with_erased_references_goes_and_others_stay(empty, spoken):
+    scored = {"items": "test.jsonl", "index": "chat", "settings": {"weights": "one", "parrot": "off"}, **ONE}
+    empty.inbox(
+        "test.jsonl",
+        {"id": "i", "utterance": "where do you buy tea", "references": ["in town"], "replies": {"a": "at the mill"}},
+    )
+    names = [new_row_id(), new_row_id()]
+    empty("score", job=names[0], metrics=["upsilon-bleu"], **scored)
+    empty("score", job=names[1], metrics=["bleu"], items="test.jsonl")
+    store = EvaluationStore(empty.home, empty.serve)
+    found = empty("erase", log="chat", speakers=["bob"], **ONE)
+    assert found["evaluations"] == [{"evaluation": names[0], "references": 1}]
+    assert store.ids() == names[1:]
 
 
 def acts(jobs: Jobs, job: str) -> list[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""The job that erases dialogues and speakers from the inbox, a log, its indexes, and frozen sets."""
+"""The job that erases dialogues and speakers from the inbox, a log, its indexes, frozen sets, and evaluations."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pyarrow.compute
 from refaug.core.artefacts.kinds import encodings_in
 from refaug.core.artefacts.versions import report_change
 from refaug.core.backoff import Backoff, retry
-from refaug.core.errors import BadInput, CheckFailed, Conflict, Corrupt, Locked, SourceChanged, Withdrawn
+from refaug.core.errors import BadInput, CheckFailed, Conflict, Corrupt, Locked, NotFound, SourceChanged, Withdrawn
 from refaug.core.records import Item, Origin, Reference
 from refaug.indexer.building.compaction import compact_index
 from refaug.indexer.building.update import require_nothing_erased, update_index
@@ -29,6 +29,8 @@ from refaug.scoring.home.indexes import places_of
 from refaug.scoring.items import BadItem
 from refaug.scoring.reference_sets.reference_set import ReferenceSet, SetDescription
 from refaug.scoring.reference_sets.set_store import ReferenceSets
+from refaug.scoring.score_views.score_view import open_view
+from refaug.service.evaluations.evaluation_store import SCORES, EvaluationStore
 from refaug.service.jobs.inbox import Inbox
 from refaug.service.jobs.kinds.job_context import JobContext, as_json
 
@@ -72,6 +74,7 @@ def erase_job(order: Erase, context: JobContext) -> Mapping[str, Any]:
     removed_later = stages.run("held versions", lambda: _remove_held(indexes["of"], context))
     # Others may have been frozen meanwhile, from those versions; the sets withdrawn before are listed again.
     sets = stages.run("later sets", lambda: _withdraw_sets(order, context))
+    evaluations = stages.run("evaluations", lambda: {"of": as_json_list(_remove_evaluations(order, context))})
     (stages.folder / _PAIRS).unlink(missing_ok=True)
     return {
         "log": order.log,
@@ -84,6 +87,7 @@ def erase_job(order: Erase, context: JobContext) -> Mapping[str, Any]:
         ],
         "sets": sets["of"],
         "unreadable_sets": sets["unreadable"],
+        "evaluations": evaluations["of"],
     }
 
 
@@ -348,3 +352,32 @@ def _withdraw_set(sets: ReferenceSets, stored: ReferenceSet, gone: _ErasedText, 
         instead = None
     sets.withdraw(stored.id, gone.reason, instead)
     return instead
+
+
+# ── Evaluations ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _remove_evaluations(order: Erase, context: JobContext) -> Iterator[Mapping[str, Any]]:
+    """Remove every evaluation whose items have an erased reference: its scores are not to be had without."""
+    evaluations, gone = EvaluationStore(context.home, context.serve), _ErasedText.read(order, context)
+    context.progress.stage("evaluations")
+    for name in evaluations.ids():
+        try:
+            view = open_view(evaluations.path(name, SCORES).parent, f"evaluation {name}")
+            details = view.file.details
+            rows = [] if details is None else details.document["items"]
+            references = sum(gone.has(_written(fields)) for row in rows for fields in row.get("references", ()))
+        except NotFound:  # it has expired, or has no scores
+            continue
+        except Corrupt as error:
+            context.progress.warn(f"{error.message}; what is erased from evaluation {name} cannot be known")
+            continue
+        if references:
+            evaluations.remove(name)
+            report_change("remove", f"evaluation {name}")
+            yield {"evaluation": name, "references": references}
+
+
+def _written(fields: Mapping[str, Any]) -> Reference:
+    """Return the reference with these fields, as far as its origin goes."""
+    return Reference(text="", source=Origin(fields["source"]), more=fields)
