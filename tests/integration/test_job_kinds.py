@@ -657,7 +657,8 @@ def test_an_erasure_waits_for_what_reads_a_version_and_then_searches_the_sets(jo
     told = Ends()
     (index,) = jobs("erase", log="chat", dialogues=[gone], told=told, **ONE)["indexes"]
     assert jobs.indexes.versions("chat") == [index["version"]]
-    assert told.stages[-2:] == ["waiting for what reads older versions of index chat", "frozen sets"]
+    *_, waiting, sets, _ = told.stages
+    assert (waiting, sets) == ("waiting for what reads older versions of index chat", "frozen sets")
 
 
 def test_an_erasure_waits_for_whoever_works_on_the_same_thing(monkeypatch):
