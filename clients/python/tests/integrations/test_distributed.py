@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Callable
 
 import pytest
 import torch.distributed as dist
 import torch.multiprocessing as mp
+from accelerate import Accelerator
 from beside import Served
 from refusals import refusing
+from tiny import causal, tokenizer_of
 from torch.utils.data import DataLoader, DistributedSampler
 
 from refaug_client import CannotConnect, Client, Usage
 from refaug_client._core.errors import RefaugError
 from refaug_client.integrations.distributed import ScoreMetric, from_rank_zero, gathered, rank_and_ranks
+from refaug_client.integrations.transformers import ScoreReplies
 
 NOWHERE = "http://127.0.0.1:9"  # nothing listens on this port: whoever asks there fails
 Rank = Callable[[int, dict[str, Any]], Any]
@@ -85,6 +89,30 @@ def test_two_ranks_get_the_score_that_one_would(
         assert alone.corpus == pytest.approx(direct.corpus, rel=1e-12)
         assert alone.signature == direct.signature
         assert (one["scored"], one["repeated"]) == (1, 0)
+
+
+def _calls(rank: int, given: dict[str, Any]) -> Any:
+    asked: list[Any] = []
+
+    def generate(model: Any, processing_class: Any, prompts: list[Any]) -> list[str]:
+        asked.append(prompts)
+        return ["tea"] * len(prompts)
+
+    model = causal(tokenizer_of(["tea"]))
+    trainer: Any = SimpleNamespace(model=model, processing_class=None, accelerator=Accelerator(cpu=True))
+    with Client(given["url"]) as client, client.scorer(reference_set=given["set"]) as scorer:
+        found = ScoreReplies(scorer, given["prompts"], batch=1, generate=generate)._score(trainer)
+    return [asked, found.scored]
+
+
+@pytest.mark.parametrize(("count", "places"), [(1, [[0], [0]]), (3, [[0, 2], [1, 1]])])
+def test_a_model_is_called_equally_often_on_both_ranks(
+    count: int, places: list[list[int]], served: Served, tmp_path: Path
+) -> None:
+    prompts = dict(list(served.prompts.items())[:count])
+    given = {"url": served.url, "set": served.sets["validation"], "prompts": prompts}
+    texts = list(prompts.values())
+    assert in_two(tmp_path, _calls, given) == [[[[texts[place]] for place in listed], count] for listed in places]
 
 
 def _away(rank: int, given: dict[str, Any]) -> Any:

@@ -99,8 +99,10 @@ class ScoreReplies(TrainerCallback):  # type: ignore[misc,unused-ignore]  # its 
         rank, ranks = rank_and_ranks()
         items = list(self.prompts)
         mine = range(rank, len(items), ranks)
+        # A sharded model waits until every rank calls it: a rank with a prompt less repeats its last one, or any.
+        padded = [*mine, *(mine[-1:] or [0])][: math.ceil(len(items) / ranks)]
         with _evaluation_mode(trainer.model):
-            replies = self._replies(trainer, [self.prompts[items[at]] for at in mine])
+            replies = self._replies(trainer, [self.prompts[items[at]] for at in padded])[: len(mine)]
         metric = ScoreMetric(self.scorer)
         metric.update(replies, items=[items[at] for at in mine], positions=mine)
         return metric.compute()
