@@ -364,6 +364,12 @@ def score_conversations(
     is_played = {talk.is_played for talk in fresh}
     if len(is_played) > 1:
         raise BadInput("conversations with people and self-play at once", remedy="score the two one after the other")
+    bots = sorted({talk.bot for talk in fresh})
+    if True in is_played and len(bots) < 2 and stored.weights.intercept != "fold":
+        raise BadInput(
+            f"self-play of {bots[0]} alone, whose mean score is 0 as it is compared with itself",
+            remedy="play all bots under one name: refaug bots play BOT BOT … --name NAME",
+        )
     columns, details = _columns(home, stored, fresh, encoders, progress, threads)
     features = np.stack([columns[name] for name in stored.weights.columns], axis=1)
     missing = np.isnan(features).sum(axis=0).tolist()

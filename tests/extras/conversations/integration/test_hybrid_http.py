@@ -91,12 +91,16 @@ def test_self_play_is_scored_and_a_job_that_was_killed_publishes_once(words: Hom
     assert run_job(words, client)["state"] == "done"
     home = Settings(home=words.path)
     replies = [" ".join(WORDS[place : place + 4]) for place in range(6)]
-    put = client.put("/v1/bots/fixed", json={"specification": {"kind": "replay", "replies": replies, "pick": "sample"}})
-    assert put.status_code == 201
-    played = words("bots", "play", "fixed", "--conversations", "20", "--turns", "6", "--name", "alone", "--json")
-    assert played.code == 0, played.err
-    answer = client.post("/v1/hybrids/mine/scores", json={"self_play": "alone"}).json()
-    scored = words("judge", "score", "hybrid", "mine", "selfplay:alone", "--json").json
+    for bot, texts in (("fixed", replies), ("other", replies[:2])):
+        specification = {"kind": "replay", "replies": texts, "pick": "sample"}
+        assert client.put(f"/v1/bots/{bot}", json={"specification": specification}).status_code == 201
+    for name, bots in (("alone", ("fixed",)), ("both", ("fixed", "other"))):
+        played = words("bots", "play", *bots, "--conversations", "20", "--turns", "6", "--name", name, "--json")
+        assert played.code == 0, played.err
+    alone = client.post("/v1/hybrids/mine/scores", json={"self_play": "alone"})
+    assert (alone.status_code, "fixed alone" in alone.json()["detail"]) == (422, True)
+    answer = client.post("/v1/hybrids/mine/scores", json={"self_play": "both"}).json()
+    scored = words("judge", "score", "hybrid", "mine", "selfplay:both", "--json").json
     assert {name: answer[name] for name in scored} == scored
     assert "|play:self|" in answer["signature"]
     (home.home / "inbox").mkdir(exist_ok=True)
