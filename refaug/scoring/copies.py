@@ -7,7 +7,6 @@ item is such a copy itself, people have answered so, and no reply to it counts a
 
 from __future__ import annotations
 
-import re
 import zlib
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,11 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refaug.core.records import Item, Origin
-from refaug.core.text.normalisation import normalise, normalised_words, words_of_all
+from refaug.core.text.normalisation import UNSPACED, normalise, normalised_words, words_of_all
 
 NEAR: Final = 0.9  # share of all different words that two texts have in common, as in retrieval
 NEAR_WORDS: Final = 5  # that both texts have at least
-_UNSPACED: Final = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -220,9 +218,9 @@ def _are_near_words(words: set[str], other_words: set[int]) -> bool:
 
 def _pieces(words: list[str]) -> list[str]:
     """Return the words of a normalised text; a script without spaces has its characters for words."""
-    if not _UNSPACED.search(" ".join(words)):
+    if not UNSPACED.search(" ".join(words)):
         return words
-    return [piece for word in words for piece in (word if _UNSPACED.search(word) else (word,))]
+    return [piece for word in words for piece in (word if UNSPACED.search(word) else (word,))]
 
 
 def _word_hash(word: str) -> int:

@@ -76,6 +76,15 @@ def normalised_words(text: str) -> list[str]:
     return words or normalise(text).split()
 
 
+UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
+_FEWEST_WORDS, _FEWEST_UNSPACED = 4, 10  # of characters where words have no spaces between them
+
+
+def is_distinctive(normalised: str) -> bool:
+    """Return whether a normalised text says which dialogue it is of: short ones ("why not", "はい") stand in many."""
+    return len(normalised.split()) >= _FEWEST_WORDS or len(UNSPACED.findall(normalised)) >= _FEWEST_UNSPACED
+
+
 def words_of_all(texts: Sequence[str | None]) -> list[list[str]]:
     """Return the words of each text, as `normalised_words` does; those of ASCII in one go, and none for None."""
     lines = "\n".join(text or "" for text in texts)

@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from refaug.agreement.records import RatedItems
+from refaug.agreement.row_scores import length_tokenizer
 from refaug.agreement.rows import RatedRows, Row
 from refaug.core.artefacts.build_stages import hash_of_inputs
 from refaug.core.artefacts.versions import Versions
@@ -18,6 +19,7 @@ from refaug.core.files import make_folder, remove_tree, require_name, sha256_of
 from refaug.core.home import Settings
 from refaug.core.progress import Progress
 from refaug.core.records import Item, Origin
+from refaug.core.text.tokenizers import get_tokenizer
 from refaug.extras.judges.shared_contexts import context_keys, joined_numbers
 from refaug.metrics.base import Floats
 from refaug.metrics.statistics.agreement import RatedSet, drawn_correlations
@@ -355,8 +357,10 @@ def agreement_of(scores: Floats, rated: RatedTriples) -> Mapping[str, float | No
 
 
 def reply_lengths(rated: RatedTriples) -> Floats:
-    """Return the words of each reply."""
-    return np.array([len(triple.reply.split()) for triple in rated.triples], dtype=np.float64)
+    """Return the words of each reply, counted as in tables of agreement."""
+    replies = [triple.reply for triple in rated.triples]
+    tokens = get_tokenizer(length_tokenizer(replies)).tokenize_batch(replies)
+    return np.array([len(of_reply) for of_reply in tokens], dtype=np.float64)
 
 
 # ── Agreement with people on files that a scorer was not fitted to, one group of files after the other ────────────────

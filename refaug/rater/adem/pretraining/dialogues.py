@@ -16,7 +16,7 @@ from refaug.core.array_files import write_array
 from refaug.core.errors import BadInput, Corrupt, Usage
 from refaug.core.progress import Progress
 from refaug.core.records import Item
-from refaug.core.text.normalisation import normalise
+from refaug.core.text.normalisation import is_distinctive, normalise
 from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from refaug.logs.pairs import text_key
 from refaug.rater.adem.vhred.conversation import DropBy, draw_dropped
@@ -30,10 +30,9 @@ from refaug.rater.training.order import TrainingLogs
 # ── Texts that a pre-training must not see: the contexts, references and replies on which a judge is to be measured ───
 #
 # A dialogue is left out if it holds an evaluated context's last turn right before one of its references or replies,
-# or a turn of four words or more that is an evaluated context's last turn. Texts are compared after normalisation, by
-# hash.
+# or a turn that is an evaluated context's last turn and long enough to say which dialogue it is of. Texts are compared
+# after normalisation, by hash.
 
-_LONG: Final = 4  # words; shorter turns ("why not?") stand in many dialogues
 _MIXED: Final = np.uint64(0x9E3779B97F4A7C15)  # 2**64 over the golden ratio: spreads the numbers it multiplies
 
 Keys = NDArray[np.uint64]
@@ -55,7 +54,7 @@ class ExcludedTexts:
             if not utterance:
                 continue
             last = normalise(utterance)
-            if len(last.split()) >= _LONG:
+            if is_distinctive(last):
                 turns.add(text_key(last))
             texts = (*(reference.text for reference in test_item.references), *test_item.replies.values())
             pairs |= {(text_key(last), text_key(normalise(text))) for text in texts}

@@ -1,9 +1,8 @@
 """The texts that a scorer was fitted to, as hashes: a guard against scoring a judge on its own training rows.
 
 A row counts as seen when its context was seen, or its reply with its context. Texts are compared normalised. A
-context is all turns; its last turn alone counts only when it has four words or more, since short ones occur
-everywhere. A row without a context counts as seen when its reply was seen with one of its references, or when one
-of its references of four words or more was seen.
+context is all turns; its last turn alone counts only when it is long, since short ones occur everywhere. A row without
+a context counts as seen when its reply was seen with one of its references, or when one of its long references was.
 
 The file `seen.bin` holds the first sixteen bytes of the SHA-256 of each key, sorted and without repetitions.
 """
@@ -22,12 +21,11 @@ from numpy.typing import NDArray
 
 from refaug.core.errors import Corrupt
 from refaug.core.files import write_aside
-from refaug.core.text.normalisation import normalise, normalised_words
+from refaug.core.text.normalisation import is_distinctive, normalise
 from refaug.rater.adem.scorer.rated_triples import Triple
 
 SEEN: Final = "seen.bin"
 _HASH_BYTES: Final = 16
-_FEWEST_WORDS: Final = 4
 _JOINT: Final = "\x1f"  # stands in no normalised text
 
 
@@ -63,7 +61,7 @@ class SeenTexts:
             keys = [*_context_keys(context), _pair_key(context, reply)]
         else:
             pairs = (_pair_key((reference,), reply) for reference in references)
-            keys = [*pairs, *(_reference_key(text) for text in references if _is_long(text))]
+            keys = [*pairs, *(_reference_key(text) for text in references if is_distinctive(normalise(text)))]
         return any(_hash(key) in self.hashes for key in keys)
 
 
@@ -78,8 +76,8 @@ def _keys(triple: Triple) -> Iterator[str]:
 
 def _context_keys(turns: Sequence[str]) -> Iterator[str]:
     yield _JOINT.join(["context", *map(normalise, turns)])
-    if _is_long(turns[-1]):
-        yield _JOINT.join(["last turn", normalise(turns[-1])])
+    if is_distinctive(last := normalise(turns[-1])):
+        yield _JOINT.join(["last turn", last])
 
 
 def _pair_key(turns: Sequence[str], reply: str) -> str:
@@ -92,10 +90,6 @@ def _reference_key(text: str) -> str:
 
 def _has_words(turns: Sequence[str]) -> bool:
     return any(map(normalise, turns))
-
-
-def _is_long(text: str) -> bool:
-    return len(normalised_words(text)) >= _FEWEST_WORDS
 
 
 def _hash(key: str) -> bytes:

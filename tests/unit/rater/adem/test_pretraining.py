@@ -324,11 +324,13 @@ def test_excluded_are_evaluated_pairs_and_long_last_turns() -> None:
         replies={"bot": "never mind"},
     )
     long = Item(id="2", turns=("where did you put the map?",))
-    excluded = ExcludedTexts.of([replied, long])
+    unspaced = Item(id="3", turns=("昨日の夜はどこにいましたか",))
+    excluded = ExcludedTexts.of([replied, long, unspaced])
     before = keys("Why not", "why not", "why not", "hello")
     after = keys("because i said so", "never mind", "of course", "because i said so")
     assert excluded.holds_pairs(before, after).tolist() == [True, True, False, False]
     assert excluded.holds_turns(keys("why not", "Where did you put the map")).tolist() == [False, True]
+    assert excluded.holds_turns(keys("昨日の夜はどこにいましたか。")).tolist() == [True]
     assert excluded.holds_pairs(keys("hi"), keys("where did you put the map")).tolist() == [True]
 
 

@@ -10,7 +10,7 @@ from refusals import refusing
 
 from refaug.core.errors import BadInput, Usage
 from refaug.core.records import Item
-from refaug.extras.judges.adem import parse_scale, rated_file
+from refaug.extras.judges.adem import parse_scale, rated_file, reply_lengths
 from refaug.rater.adem.scorer.rated_triples import Form
 from refaug.scoring.items import item_of
 
@@ -67,6 +67,11 @@ def test_without_a_scale_ratings_outside_one_to_five_are_refused() -> None:
     with refusing(BadInput):
         rated_file("f", items, Form.FULL)
     assert rated_file("f", items, Form.FULL, scale=(0, 4)).rated.ratings.tolist() == [4.0, 1.0]
+
+
+def test_lengths_are_words_of_the_language() -> None:
+    replies = {"old": "今日はとても良い天気ですね", "new": "何"}
+    assert reply_lengths(rated_file("f", [_item(replies=replies)], Form.FULL).rated).tolist() == [7, 1]
 
 
 @pytest.mark.parametrize("text", ["4", "4..0", "a..b", "0..inf", ""])

@@ -40,6 +40,13 @@ def test_a_last_turn_counts_alone_only_with_four_words() -> None:
     assert not seen.contains(("Why not?",), (), "No idea")
 
 
+def test_a_long_text_without_spaces_counts_alone() -> None:
+    long, short = "昨日の夜はどこにいましたか", "どうして"
+    seen = SeenTexts.of([Triple(context=("はい", turn), reference=turn, reply="家です") for turn in (long, short)])
+    assert [seen.contains(("いいえ", turn), (), "映画館") for turn in (long, short)] == [True, False]
+    assert [seen.contains((), (turn,), "映画館") for turn in (long, short)] == [True, False]
+
+
 def test_without_a_context_the_reference_counts() -> None:
     seen = SeenTexts.of([Triple(context=(), reference="I was at home, reading.", reply="At the cinema.")])
     assert seen.contains((), ("I was at home, reading.",), "Nowhere")
