@@ -61,8 +61,8 @@ class ConversationScoreOut(BaseModel):
     id: str = Field(description="the conversation's")
     bot: str = Field(description="who was talked with")
     score: float = Field(
-        description="points above or below the mean of the conversations that were fitted to; of self-play, of those that "
-        "are scored; with intercept `fold`, the predicted rating"
+        description="points above or below the mean of the conversations that were fitted to; of self-play, of those "
+        "that are scored; with intercept `fold`, the predicted rating"
     )
 
 
