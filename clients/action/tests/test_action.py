@@ -151,7 +151,7 @@ def test_a_pull_request_has_one_comment_that_later_runs_change(folder: Path, api
 
 
 def test_worse_replies_fail_the_step_after_the_comment(folder: Path, api: Api) -> None:
-    done = step(folder, api, before="good.json", after="bad.json", options="--metric chrf")
+    done = step(folder, api, before="good.json", after="bad.json", options="--confidence 0.9\n--metric chrf\n")
     assert done.returncode == 1
     assert done.stdout.endswith("::error::worse beyond chance: chrf\n")
     assert "| **worse** |" in api.comments[0]["body"]
