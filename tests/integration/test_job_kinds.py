@@ -889,6 +889,20 @@ def test_a_night_without_a_set_or_with_files_and_replies(jobs, frozen):
     assert plain["published"]
 
 
+def test_a_night_compares_on_what_stands_in_for_a_withdrawn_set(jobs, frozen):
+    erased = jobs("erase", log="chat", dialogues=[references(jobs, frozen)[0]["dialogue"]], **ONE)
+    (instead,) = (one["instead"] for one in erased["sets"])
+    news(jobs)
+    told = Told()
+    assert night(jobs, frozen, told=told)["drift"]["set"] == instead
+    assert any(f"set {instead} is used instead" in warning for warning in told.warnings)
+    jobs.sets.withdraw(instead, "it is outdated")
+    news(jobs, 2)
+    with pytest.raises(NotPublished) as caught:
+        night(jobs, frozen, limits={"corpus_difference": 0.5})
+    assert caught.value.result["failed"] == ["corpus difference could not be computed"]
+
+
 def test_what_would_stop_a_night_is_found_before_its_work(jobs, frozen):
     news(jobs)
     given = jobs("freeze", items="test.jsonl", purpose="test")["set"]

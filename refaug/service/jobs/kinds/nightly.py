@@ -20,6 +20,7 @@ from refaug.scoring.items import BadItem, read_items
 from refaug.scoring.metric_setup.metric_requests import baseline_setter, metrics_of
 from refaug.scoring.metric_setup.model_registry import ModelRegistry
 from refaug.scoring.reference_sets.drift import rater_of, settings_of, shadow_score
+from refaug.scoring.reference_sets.reference_set import ReferenceSet
 from refaug.scoring.reference_sets.set_store import ReferenceSets, pinned_versions
 from refaug.service.jobs.kinds.indexing import measure_recall, open_version, update_version
 from refaug.service.jobs.kinds.ingesting import ingest_files, ingest_posted, workers_of
@@ -34,8 +35,7 @@ def nightly_job(order: RunNight, context: JobContext) -> Mapping[str, Any]:
 
     A version with deletions is published in any case, with a warning, since deleted text must not go on being served.
     """
-    _require_usable(order, context)
-    stages = context.stages
+    stored_set, stages = _require_usable(order, context), context.stages
     facts: dict[str, object] = {"log": order.log, "index": order.index}
     facts["ingest"] = _ingest(order, context)
     update = facts["update"] = stages.run("update", lambda: update_version(order.index, order, context, publish=False))
@@ -43,8 +43,8 @@ def nightly_job(order: RunNight, context: JobContext) -> Mapping[str, Any]:
         return {**facts, "version": None, "published": False, "removed": _gc(order, context, None)}
     version = facts["version"] = update["version"]
     facts["recall"] = stages.run("recall", lambda: measure_recall(order.index, version, order, context))
-    if order.set is not None:
-        facts["drift"] = stages.run("shadow", lambda: as_json(_measure_drift(order, update, context)))
+    if stored_set is not None:
+        facts["drift"] = stages.run("shadow", lambda: as_json(_measure_drift(order, stored_set, update, context)))
     failed = facts["failed"] = broken_limits(order, facts)
     if failed and not update["must_go"]:
         places_of(context.home).indexes.refuse(order.index, version, "; ".join(failed))
@@ -65,18 +65,30 @@ def nightly_job(order: RunNight, context: JobContext) -> Mapping[str, Any]:
     return {**facts, "published": True, "removed": _gc(order, context, update["before"])}
 
 
-def _require_usable(order: RunNight, context: JobContext) -> None:
-    """Check before the work what would stop it afterwards."""
+def _require_usable(order: RunNight, context: JobContext) -> ReferenceSet | None:
+    """Check before the work what would stop it afterwards, and return the set to compare on, if there is one."""
     metrics_of(
         resolve_metric_files(order.metrics, context.home, context.serve), order.language, source=_vectors(context)
     )
-    if order.set is None:
-        return
-    stored_set = ReferenceSets(context.home.reference_sets).open(order.set)
-    if settings_of(stored_set.manifest).needs_rater and _rater(order, context) is None:
+    if (stored_set := _find_set(order, context)) is None:
+        return None
+    if settings_of(stored_set.manifest).needs_rater and _rater(order, stored_set, context) is None:
         raise Usage(f"references of the set {order.set} are to be rated, and no rater is named", remedy="name a rater")
     if order.replies is not None:
         require_source(order.replies, context.home, context.serve)
+    return stored_set
+
+
+def _find_set(order: RunNight, context: JobContext) -> ReferenceSet | None:
+    """Return the order's set, or the one to use instead: an erasure that withdraws a set must not end all nights."""
+    sets, name = ReferenceSets(context.home.reference_sets), order.set
+    while name is not None:
+        if (withdrawal := sets.withdrawal(sets.resolve(name))) is None:
+            return sets.open(name)
+        compared = f"set {withdrawal.instead} is used instead" if withdrawal.instead else "nothing is compared"
+        context.progress.warn(f"the reference set {name} was withdrawn: {withdrawal.reason}; {compared}")
+        name = withdrawal.instead
+    return None
 
 
 def _ingest(order: RunNight, context: JobContext) -> Mapping[str, Any]:
@@ -102,9 +114,9 @@ def _ingest(order: RunNight, context: JobContext) -> Mapping[str, Any]:
     }
 
 
-def _rater(order: RunNight, context: JobContext) -> str | None:
+def _rater(order: RunNight, stored_set: ReferenceSet, context: JobContext) -> str | None:
     """Return the rater that weighs, as name@version; NotFound if it does not exist."""
-    spec = order.rater or rater_of(ReferenceSets(context.home.reference_sets).open(str(order.set)).manifest)
+    spec = order.rater or rater_of(stored_set.manifest)
     return None if spec is None else "@".join(artefact_stores(context.home)["rater"].resolve(spec))
 
 
@@ -113,12 +125,12 @@ def _vectors(context: JobContext) -> ModelRegistry:
     return ModelRegistry(context.home, allows_paths=False)
 
 
-def _measure_drift(order: RunNight, update: Mapping[str, Any], context: JobContext) -> Mapping[str, Any]:
+def _measure_drift(
+    order: RunNight, stored_set: ReferenceSet, update: Mapping[str, Any], context: JobContext
+) -> Mapping[str, Any]:
     """Compare the old and the new version on the set, with the old one's b for weighted forms without b."""
-    assert order.set is not None
-    stored_set, threads = ReferenceSets(context.home.reference_sets).open(order.set), context.threads(order.threads)
-    needs_rater = settings_of(stored_set.manifest).needs_rater
-    rater = _rater(order, context) if needs_rater else None
+    threads, needs_rater = context.threads(order.threads), settings_of(stored_set.manifest).needs_rater
+    rater = _rater(order, stored_set, context) if needs_rater else None
     before, version = update["before"], update["version"]
     based = baseline_setter(places_of(context.home).indexes, f"{order.index}@{before}", context.progress)
     metrics = metrics_of(
@@ -158,7 +170,7 @@ def broken_limits(order: RunNight, facts: Mapping[str, Any]) -> list[str]:
     figures = {"recall": facts["recall"]["recall"], **facts.get("drift", {}).get("worst", {})}
     problems = []
     for name, limit in order.limits.stated_limits.items():
-        figure, words = figures[name], name.replace("_", " ")
+        figure, words = figures.get(name), name.replace("_", " ")
         if figure is None:
             problems.append(f"{words} could not be computed")
         elif name in _LOWER_LIMITS and figure < limit:
