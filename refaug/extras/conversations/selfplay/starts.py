@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import random
+import re
 from array import array
 from collections.abc import Iterator
 from contextlib import suppress
@@ -21,6 +22,7 @@ from refaug.extras.conversations.selfplay.rules import EMPTY, FILE, parse_start
 from refaug.logs.store import StoredLog
 from refaug.scoring.item_files import InputFile
 
+_LINE_END: Final = re.compile(r"\r?\n|\r")  # no separator that may stand inside of an utterance
 _MAX_LINE: Final = 20_000  # characters
 _MAX_FILE: Final = 256 << 20
 _ENGINE_MEMORY: Final = 512 << 20
@@ -158,7 +160,7 @@ def _read_lines(path: Path, name: str) -> list[str]:
     try:
         if path.stat().st_size > _MAX_FILE:
             raise BadInput(f"{name} has more than {_MAX_FILE >> 20} MiB", remedy="give a shorter list of starts")
-        lines = path.read_bytes().decode().splitlines()
+        lines = _LINE_END.split(path.read_bytes().decode("utf-8-sig"))
     except FileNotFoundError as error:
         raise NoSource(f"{name} is not there", remedy="a text file with an utterance a line") from error
     except UnicodeDecodeError as error:

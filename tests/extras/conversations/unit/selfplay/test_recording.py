@@ -182,10 +182,10 @@ def test_bots_come_once(settings: Settings) -> None:
 
 def test_starts_of_a_file_are_drawn_without_replacement(settings: Settings, tmp_path: Path) -> None:
     path = tmp_path / "starts.txt"
-    path.write_text("one\n\n two \nthree\n", encoding="utf-8")
+    path.write_bytes("\ufeffone\n\n two \r\nthr\u2028e\x0be\n".encode())
     starts = list(read_starts(settings, f"file:{path}", 6, 1))
     texts = [start.turns[0] for start in starts]
-    assert sorted(texts[:3]) == ["one", "three", "two"]
+    assert sorted(texts[:3]) == ["one", "thr\u2028e\x0be", "two"]
     assert texts[3:] == texts[:3]
     assert list(read_starts(settings, f"file:{path}", 6, 1)) == starts
     assert [start.number for start in starts] == list(range(6))
