@@ -252,6 +252,15 @@ def make_folder(folder: Path) -> None:
             sync_folder(folder.parent)
 
 
+def require_folder(folder: Path) -> None:
+    """Refuse a path where no folder for a report can be made; commands check this before they do the work."""
+    existing = next(path for path in (folder, *folder.absolute().parents) if os.path.lexists(path))
+    if not existing.is_dir():
+        raise Usage(f"{existing} is not a folder", remedy="name another folder for the report, or move what is there")
+    if not os.access(existing, os.W_OK | os.X_OK):
+        raise Usage(f"you may not write into {existing}", remedy="name another folder for the report")
+
+
 def remove_asides(folder: Path) -> None:
     """Delete what `write_aside` left half-written when its process was killed.
 

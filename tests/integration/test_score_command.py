@@ -308,6 +308,16 @@ def test_an_explanation_says_which_reference_credits_which_words(home, tmp_path:
     assert result.out.splitlines()[found + 4] == "in no reference: ,, now"
 
 
+def test_a_report_without_a_place_is_refused_at_once_and_one_that_fails_loses_no_scores(home, tmp_path, items) -> None:
+    result = home("score", items, "-m", "bleu", "--report", items)
+    assert (result.code, result.out) == (2, "")
+    assert f"{items} is not a folder" in result.err
+    (tmp_path / "report" / "report.html" / "mine").mkdir(parents=True)
+    result = home("score", items, "-m", "bleu", "--json", "--report", tmp_path / "report")
+    assert result.code == 1
+    assert json.loads(result.out)["scores"][0]["metric"] == "bleu"
+
+
 def test_a_file_of_lines_of_another_kind_says_what_was_expected(home, tmp_path: Path) -> None:
     result = home("score", lines(tmp_path / "log.jsonl", '{"id": "x", "turns": ["a", "b"]}'))
     assert result.code == 3

@@ -5,7 +5,6 @@ Nothing is computed here but what a plot needs, and no file contains a time: equ
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, astuple, dataclass, fields, replace
 from pathlib import Path
@@ -24,8 +23,7 @@ from refaug.agreement.report.wording import (
     pair_label,
     slug,
 )
-from refaug.core.errors import Usage
-from refaug.core.files import make_folder
+from refaug.core.files import make_folder, require_folder
 from refaug.core.version import VERSION
 from refaug.metrics.signature import Signature
 from refaug.metrics.statistics.correlation import Correlation, Spread
@@ -479,10 +477,3 @@ def write_report(meta_result: MetaResult, folder: Path) -> list[Path]:
     make_folder(folder)
     written = [write_file(folder / plot.file, plot.png) for section in drawn for plot in section]
     return [write_file(folder / PAGE, content.encode()), *written]
-
-
-def require_folder(folder: Path) -> None:
-    """Refuse a path where no folder can be made; commands check this before they do the work."""
-    existing = next(path for path in (folder, *folder.absolute().parents) if os.path.lexists(path))
-    if not existing.is_dir():
-        raise Usage(f"{existing} is not a folder", remedy="name another folder for the report, or move what is there")

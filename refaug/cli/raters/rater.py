@@ -22,7 +22,7 @@ from refaug.cli.shared.progress import display_progress
 from refaug.cli.shared.reference_options import IndexOption, open_index_and_rater
 from refaug.cli.shared.score_options import SeedOption, StrictFlag, report_problems, require_all
 from refaug.core.errors import Usage
-from refaug.core.files import read_json
+from refaug.core.files import read_json, require_folder
 from refaug.core.home import Settings
 from refaug.core.progress import Progress
 from refaug.operations.training import TrainRater
@@ -229,7 +229,6 @@ def report_command(
     from refaug.agreement.rater_report.page import write_report  # noqa: PLC0415  matplotlib
     from refaug.agreement.rater_report.report import RaterDescription, RaterReport, report_on_rater  # noqa: PLC0415
     from refaug.agreement.rater_report.seeds import with_other_seeds  # noqa: PLC0415
-    from refaug.agreement.report.report import require_folder  # noqa: PLC0415
     from refaug.core.artefacts.kinds import artefact_stores  # noqa: PLC0415
     from refaug.core.artefacts.manifests import MANIFEST, verify_files  # noqa: PLC0415
     from refaug.rater.network_folder import REPORT  # noqa: PLC0415  torch

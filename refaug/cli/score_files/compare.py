@@ -119,12 +119,12 @@ def compare_command(
         comparison = compare(files[0], files[-1], request)
         for warning in comparison.warnings:
             progress.warn(warning)
+    _print(comparison, as_json=as_json, as_csv=as_csv, as_latex=as_latex)
     if html is not None:
         from refaug.scoring.comparison.page import page  # noqa: PLC0415  jinja2
         from refaug.tables.reports.html_page import write_file  # noqa: PLC0415
 
         write_file(html, page(comparison).encode())
-    _print(comparison, as_json=as_json, as_csv=as_csv, as_latex=as_latex)
 
 
 def _compare_signatures(first: str, second: str | None, *, as_json: bool) -> None:

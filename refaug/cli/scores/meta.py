@@ -20,6 +20,7 @@ from refaug.cli.shared.reference_options import augmented_sets
 from refaug.cli.shared.score_options import StrictFlag, report_problems, require_all
 from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.errors import BadInput, Usage
+from refaug.core.files import require_folder
 from refaug.core.home import Settings
 from refaug.core.progress import Progress
 from refaug.core.records import Item
@@ -69,8 +70,6 @@ def meta_command(
     form = _output_form(as_json=as_json, as_csv=as_csv, as_latex=as_latex)
     files = named_sets([added_set(context.obj, name) for name in order.data])
     requests = order.require_models(context.obj, order.metrics_named())
-    from refaug.agreement.report.report import require_folder  # noqa: PLC0415  compiles
-
     if report is not None:
         require_folder(report)
     with display_progress(quiet=context.obj.quiet) as progress:
@@ -105,6 +104,8 @@ def leaderboard_command(
     from refaug.agreement.report.leaderboard import MetricBoard, corpus_weights  # noqa: PLC0415
     from refaug.tables.published_sets import corpora_of  # noqa: PLC0415
 
+    if html is not None:
+        require_folder(html.parent)
     files = named_sets([added_set(context.obj, name) for name in order.data])
     corpora = corpora_of(list(files), corpus or ())
     requests = order.require_models(context.obj, order.metrics_named())
@@ -115,10 +116,6 @@ def leaderboard_command(
         agreement = _compare_metrics(context.obj, inputs, order, progress, rates=rates, weights=weights)
         report_problems(agreement.bad_items, agreement.warnings, progress)
     board = MetricBoard.of(agreement, corpora)
-    if html is not None:
-        from refaug.tables.reports.html_page import report_page, write_file  # noqa: PLC0415  jinja2
-
-        write_file(html, report_page(board.report()).encode())
     if as_json:
         print_json(board.as_json())
     else:
@@ -129,6 +126,10 @@ def leaderboard_command(
             for note in table.notes:
                 print_line(f"  {note}")
             print_line()
+    if html is not None:
+        from refaug.tables.reports.html_page import report_page, write_file  # noqa: PLC0415  jinja2
+
+        write_file(html, report_page(board.report()).encode())
     require_all(agreement.bad_items, strict=strict)
 
 

@@ -12,6 +12,7 @@ import typer
 
 from refaug.cli.shared.output import JsonFlag, count_of, print_json_pieces, print_line, print_table, print_text
 from refaug.core.errors import BadInput, Usage
+from refaug.core.files import require_folder
 from refaug.core.home import Settings
 from refaug.core.progress import Progress
 from refaug.core.records import Item
@@ -90,7 +91,9 @@ class ScoreOutput:
             raise Usage("--details without --json", remedy="add --json: items do not fit into a table")
 
     def require_shown(self, scoring: ScoringOptions) -> None:
-        """Raise Usage where explanations would not be printed."""
+        """Raise Usage where explanations would not be printed, or a report has no place."""
+        if self.report is not None:
+            require_folder(self.report)
         if scoring.explain and self.level not in (None, LevelChoice.REPLY):
             raise Usage(f"--explain with --level {self.level}", remedy="--level reply: replies are what is explained")
         if scoring.explain and (self.as_tsv or self.as_csv or self.as_latex):
@@ -124,11 +127,6 @@ class ScoreOutput:
 
         evaluation = percent(evaluation) if scoring.percent else evaluation
         named = {"inputs": dict(inputs)} if inputs else {}
-        if self.report is not None:
-            from refaug.scoring.score_report.report import write_report  # noqa: PLC0415  jinja2
-
-            with_details = {**beside, **evaluation.as_json(), "details": details_of(evaluation, test_items), **named}
-            write_report(self.report, with_details, evaluation.settings, with_details=self.details)
         if self.as_json:
             details = {"details": passing_details(evaluation, test_items)} if self.details else {}
             scores = _of_level(evaluation.as_json(passing=True), self.level)
@@ -141,6 +139,11 @@ class ScoreOutput:
                 self.level or (LevelChoice.REPLY if scoring.explain else LevelChoice.CORPUS),
                 "".join(f", {k} {v}" for k, v in beside.items()),
             )
+        if self.report is not None:  # last: what was scored is not lost where it cannot be written
+            from refaug.scoring.score_report.report import write_report  # noqa: PLC0415  jinja2
+
+            with_details = {**beside, **evaluation.as_json(), "details": details_of(evaluation, test_items), **named}
+            write_report(self.report, with_details, evaluation.settings, with_details=self.details)
         require_all(evaluation.bad_items, strict=self.strict)
 
 

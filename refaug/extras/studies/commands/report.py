@@ -13,6 +13,7 @@ from refaug.cli.shared.index_options import ThreadsOption
 from refaug.cli.shared.output import JsonFlag, print_json, print_line, print_table, print_warning
 from refaug.cli.shared.progress import display_progress
 from refaug.core.errors import Usage
+from refaug.core.files import require_folder
 from refaug.core.home import Settings
 from refaug.core.progress import Progress
 from refaug.extras.conversations.commands import FittedFiles
@@ -66,7 +67,6 @@ def report_command(
     A study of the home comes with its protocol. Intervals are over participants. With -m or --hybrid the same replies
     are scored, and how far each metric agrees with these people stands beside.
     """
-    from refaug.agreement.report.report import require_folder  # noqa: PLC0415
     from refaug.extras.studies.report.numbers import StudyAnalysis, study_report  # noqa: PLC0415  scipy
     from refaug.extras.studies.report.pages import write_study_report  # noqa: PLC0415  jinja2
 

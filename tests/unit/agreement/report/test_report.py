@@ -40,8 +40,9 @@ from refaug.agreement.records import (
 from refaug.agreement.report import plots
 from refaug.agreement.report.page import page as page_of
 from refaug.agreement.report.plots import Plot
-from refaug.agreement.report.report import as_csv, as_latex, require_folder, write_report
+from refaug.agreement.report.report import as_csv, as_latex, write_report
 from refaug.core.errors import Usage
+from refaug.core.files import require_folder
 from refaug.core.records import Item, Origin
 from refaug.core.text.normalisation import make_printable
 from refaug.metrics.signature import Signature
