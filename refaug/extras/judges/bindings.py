@@ -191,8 +191,11 @@ class ReplyAdem:
         return [Triple(context=context, reference=reference, reply=reply.reply) for reference in references]
 
     def has_seen(self, reply: ReplyToJudge) -> bool:
-        """Say whether the adem was fitted to this row."""
-        return self._adem.seen.contains(reply.turns, reply.references, reply.reply)
+        """Say whether the adem was fitted to this row; without contexts, a reply to the same reference is the row."""
+        seen = self._adem.seen
+        if not self._adem.form.has_context and seen.contains((), reply.references, reply.reply):
+            return True
+        return seen.contains(reply.turns, reply.references, reply.reply)
 
     def remarks(self) -> tuple[str, ...]:
         """Return a warning where scores so far leave the scale of ratings."""

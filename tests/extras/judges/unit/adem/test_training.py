@@ -57,17 +57,18 @@ def _items(seed: int, contexts: int = 30) -> Iterator[Item]:
         yield item_of(fields, fallback_id="")
 
 
-def _file(seed: int) -> RatedFile:
-    return rated_file(f"file-{seed}", list(_items(seed)), Form.FULL, sha256=str(seed))
+def _file(seed: int, form: Form = Form.FULL) -> RatedFile:
+    return rated_file(f"file-{seed}", list(_items(seed)), form, sha256=str(seed))
 
 
-def _trained(home: Settings, seed: int = 1) -> FittedReplies:
+def _trained(home: Settings, form: Form = Form.FULL) -> FittedReplies:
     versions = artefact_stores(home)["adem"]
     named = NamedEncoder(encoder=WordEncoder(), id=ENCODER_ID)
-    train_adem(home, versions, AdemOrder(name="chat", settings=SETTINGS), [_file(seed)], named, Silent())
+    order = AdemOrder(name="chat", settings=replace(SETTINGS, form=form))
+    train_adem(home, versions, order, [_file(1, form)], named, Silent())
     with versions.open("chat") as held:
         adem = open_adem(held.folder, WordEncoder(), encoder_id=ENCODER_ID, spec="chat@1#0")
-    metric = build("adem")
+    metric = build(f"adem:form={form.value}")
     assert isinstance(metric, FittedReplies)
     return metric.with_judge(ReplyAdem(adem))
 
@@ -97,6 +98,12 @@ def test_the_report_has_balance_spread_conicity_and_both_scorers(home: Settings,
 def test_scoring_the_training_file_is_refused_for_every_row_is_dropped(metric: FittedReplies) -> None:
     with refusing(BadInput, "120"):
         evaluate(list(_items(1)), [metric])
+
+
+def test_training_rows_after_other_turns_are_dropped_where_the_form_has_no_context(tmp_path: Path) -> None:
+    moved = [replace(item, turns=(f"Number {number}?",)) for number, item in enumerate(_items(1))]
+    with refusing(BadInput, "120"):
+        evaluate(moved, [_trained(Settings(home=tmp_path), Form.REFERENCE)])
 
 
 def test_other_dialogues_are_scored_and_one_training_context_is_dropped(metric: FittedReplies) -> None:
