@@ -45,7 +45,7 @@ def count_laughs(text: str, form: Laughter = "token") -> int:
 def question_score(text: str, form: Questions = "half") -> float:
     """Return how far a reply asks something, in [0, 1].
 
-    `half` gives half for a question mark and half for a question word. `both` is the later released code's: 1 for a
+    `half` gives half for a question mark, a full-width or an Arabic one too, and half for a question word. `both` is the later released code's: 1 for a
     question mark in a text that has a question word, be it inside of another word, and otherwise 0.
     """
     lowered = text.lower()
@@ -53,7 +53,7 @@ def question_score(text: str, form: Questions = "half") -> float:
     if form == "both":
         return float(has_mark and any(word in lowered for word in QUESTION_WORDS))
     has_word = not _QUESTION_SET.isdisjoint(_WORD.findall(lowered))
-    return 0.5 * has_mark + 0.5 * has_word
+    return 0.5 * (has_mark or "\uff1f" in lowered or "\u061f" in lowered) + 0.5 * has_word
 
 
 def count_words(text: str | None) -> int:

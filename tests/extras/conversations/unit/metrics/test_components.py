@@ -214,6 +214,8 @@ def test_laughter_by_words_and_by_substrings(text: str, token: int, substring: i
         ("Really?", 0.5, 0.0),
         ("Anyhow?", 0.5, 1.0),  # "how" inside of another word
         ("somewhere", 0.0, 0.0),
+        ("元気ですか\uff1f", 0.5, 0.0),
+        ("كيف حالك\u061f", 0.5, 0.0),
         ("", 0.0, 0.0),
     ],
 )
