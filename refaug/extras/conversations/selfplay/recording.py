@@ -361,7 +361,7 @@ def _prepare(
 ) -> int:
     """Return how many conversations of this very plan are there already; what belongs to another is removed."""
     staged = file.folder
-    sha256 = hashlib.sha256(orjson.dumps(plan, option=orjson.OPT_SORT_KEYS)).hexdigest()
+    sha256 = hashlib.sha256(orjson.dumps(_compared(plan), option=orjson.OPT_SORT_KEYS)).hexdigest()
     if (staged / _PLAN).exists():
         if read_json(staged / _PLAN).get("sha256") == sha256:
             return file.cut_half_lines()
@@ -372,6 +372,11 @@ def _prepare(
         _copy_newest(settings, name, file, plan, progress)
     write_json(staged / _PLAN, {"sha256": sha256})
     return file.cut_half_lines()
+
+
+def _compared(plan: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a plan without how its starts were written: their hash says what they are."""
+    return {key: content for key, content in plan.items() if key != "start"}
 
 
 def _copy_newest(
@@ -385,7 +390,7 @@ def _copy_newest(
     for version in reversed(versions):
         try:
             with open_self_play(settings, f"{name}@{version}") as stored:
-                if all(stored.manifest.get(key) == content for key, content in plan.items()):
+                if all(stored.manifest.get(key) == content for key, content in _compared(plan).items()):
                     file.copy_from(stored.folder)
                     return
         except (Corrupt, NotFound):
