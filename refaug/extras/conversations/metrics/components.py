@@ -45,8 +45,9 @@ def count_laughs(text: str, form: Laughter = "token") -> int:
 def question_score(text: str, form: Questions = "half") -> float:
     """Return how far a reply asks something, in [0, 1].
 
-    `half` gives half for a question mark, a full-width or an Arabic one too, and half for a question word. `both` is the later released code's: 1 for a
-    question mark in a text that has a question word, be it inside of another word, and otherwise 0.
+    `half` gives half for a question mark, be it full-width or Arabic, and half for a question word. `both` is the later
+    released code's: 1 for a question mark in a text that has a question word, be it inside of another word, and
+    otherwise 0.
     """
     lowered = text.lower()
     has_mark = "?" in lowered
