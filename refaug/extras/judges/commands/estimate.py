@@ -59,7 +59,8 @@ def estimate_command(
 ) -> None:
     """Estimate each system's mean rating from few ratings by people and the scores of all its replies.
 
-    The interval holds whatever the metric is worth; the better it predicts ratings, the narrower it is.
+    Where the rated replies are drawn at random, the interval holds whatever the metric is worth; the better it predicts
+    ratings, the narrower it is.
     """
     from refaug.agreement.rows import require_one_scale  # noqa: PLC0415  numpy
     from refaug.extras.judges.fitted.scoring import unrated_rows  # noqa: PLC0415  scipy
