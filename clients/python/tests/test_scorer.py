@@ -676,6 +676,7 @@ def test_unreachable_server_rests_so_that_the_training_loop_goes_on(
         with Client(server.url, retry=0) as client:
             scorer = client.scorer(reference_set=SET, on_unavailable="skip")
             for number in range(20):
+                assert scorer.corpus(["tea"], items=["d1"]) is None
                 assert scorer([f"{number}"], items=["d1"]) == [None]
             assert len(server.requests) == 1
             away.clear()

@@ -226,12 +226,16 @@ class Scorer:
             return None
         self._require_open()
         name = blake2b("\0".join(ids).encode("utf-8", "surrogatepass"), digest_size=16).digest()
-        deadline = None if self.max_wait_s is None else time.monotonic() + self.max_wait_s
+        now = time.monotonic()
+        deadline = None if self.max_wait_s is None else now + self.max_wait_s
         try:
+            self._server.rest.require_over(now)
             score = self._corpora.score(texts, ids, deadline)
         except errors.RefaugError as error:
             if self.on_unavailable == "raise" or not is_unavailable(error):
                 raise
+            with self._ledger.lock:
+                self._server.rest.begin(time.monotonic())
             last = self._last_corpora.get([name]) if self.on_unavailable == "last" else {}
             self._ledger.count("corpora_last" if last else "corpora_skipped")
             return last.get(name)

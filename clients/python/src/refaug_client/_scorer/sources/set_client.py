@@ -184,6 +184,11 @@ class Rest:
             self._length_s = min(max(2 * self._length_s, _FIRST_REST_S), _LONGEST_REST_S)
             self.until = now + self._length_s
 
+    def require_over(self, now: float) -> None:
+        """TimedOut where a pause is on."""
+        if now < self.until:
+            raise errors.TimedOut("not asked for, since the server did not answer just before")
+
     def end(self) -> None:
         """End it, since the server has answered."""
         self._length_s = self.until = 0.0
@@ -233,8 +238,7 @@ class SetClient:
         """Send one request for the scores of some replies; TimedOut while the server is left alone."""
         now = time.monotonic()
         with self._ledger.lock:
-            if now < self.rest.until:
-                raise errors.TimedOut("not asked for, since the server did not answer just before")
+            self.rest.require_over(now)
             self._ledger.tally["requests"] += 1
             self._ledger.tally["sent"] += len(texts)
         body = {
