@@ -364,3 +364,12 @@ def test_a_log_that_was_deleted_whole_leaves_the_index_for_good(tmp_path, how):
     delete_log(places.logs, "chat")
     with refusing(NotFound, "index both", "log chat"):
         update_index(places, "both", Silent())
+
+
+def test_a_log_that_was_deleted_whole_and_made_again_with_less_has_lost_pairs(tmp_path):
+    pairs = [RawPair("chat", f"d{number}", "1", "w1 w2", f"w{number}", None, "s") for number in range(3)]
+    places = home_of(tmp_path, pairs, vectors())
+    build(places, "chat")
+    delete_log(places.logs, "chat")
+    add_to_log(places, "chat", pairs[1:])
+    assert update_index(places, "chat", Silent()).built.manifest.erasures == 1
