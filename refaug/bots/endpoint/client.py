@@ -34,7 +34,7 @@ from refaug.bots.endpoint.chat import (
     read_turns_answer,
     shorten,
 )
-from refaug.bots.endpoint.specification import Endpoint
+from refaug.bots.endpoint.specification import ANSWER_LIMITS, Endpoint
 from refaug.bots.endpoint.spending import Reservation, Spending
 
 # ── What an endpoint wishes by Retry-After, and the gate at which all requests wait for it ────────────────────────────
@@ -322,7 +322,7 @@ class ChatClient:
     async def ask(self, request: ChatRequest, name: str | None = None) -> Outcome:
         """Return the answer to a request, or the fault of its last try."""
         name = name or request_id(self._endpoint, request)
-        reservation = await self._reserve(request)
+        reservation = await self._reserve(self._as_sent(request))
         if reservation is None:
             return Fault(kind=FaultKind.OVER_BUDGET, message="not sent: the budget is spent")
         outcome: Outcome | None = None
@@ -350,6 +350,12 @@ class ChatClient:
             await self._settled.wait()
         self._reserved += reservation is not None
         return reservation
+
+    def _as_sent(self, request: ChatRequest) -> ChatRequest:
+        """Return the request with the answer's greatest length as the endpoint's own parameters have it."""
+        stated = [self._endpoint.parameters.get(name) for name in ANSWER_LIMITS]
+        limits = [limit for limit in stated if isinstance(limit, int)]
+        return replace(request, max_tokens=max(limits)) if limits else request
 
     async def _try_often(self, body: bytes, name: str, reservation: Reservation) -> Outcome:
         """Try until there is an answer, a lasting fault, or no try left; a wait after 429 uses up patience instead.

@@ -100,6 +100,7 @@ _KEY_FIELDS: Final = re.compile(
     r"(x-)?api-?key|key|(proxy-)?authorization|auth|bearer|secret|password|(access-?)?token"
 )
 _OWN_FIELDS: Final = frozenset({"model", "messages", "stream", "n", "logprobs", "top_logprobs", "temperature", "seed"})
+ANSWER_LIMITS: Final = ("max_tokens", "max_completion_tokens")
 _OMITTED: Final = ("temperature", "seed", "max_tokens")
 
 
@@ -189,6 +190,9 @@ def endpoint_of(table: Mapping[str, Any], *, where: str, name: str) -> Endpoint:
     budget = _budget(reader.table("budget"), where)
     if budget.money is not None and price is None:
         raise reader.bad("budget.money", "there are no prices", "[price] with input and output, per million tokens")
+    omit, parameters = reader.words("omit", _OMITTED), _parameters(reader)
+    if budget != Budget() and "max_tokens" in omit and not parameters.keys() & set(ANSWER_LIMITS):
+        raise reader.bad("budget", "no answer has a greatest length", "max_completion_tokens in [parameters]")
     return Endpoint(
         url=_checked_url(reader),
         model=reader.text("model", required=True) or "",
@@ -200,9 +204,9 @@ def endpoint_of(table: Mapping[str, Any], *, where: str, name: str) -> Endpoint:
         tries=int(reader.number("tries", Endpoint.tries, 1, 20, whole=True)),
         patience_s=reader.number("patience_s", Endpoint.patience_s, 0, 86_400),
         max_answer_bytes=int(reader.number("max_answer_bytes", Endpoint.max_answer_bytes, 1_000, 10**8, whole=True)),
-        max_tokens_field=reader.choice("max_tokens_field", ("max_tokens", "max_completion_tokens")),
-        omit=reader.words("omit", _OMITTED),
-        parameters=_parameters(reader),
+        max_tokens_field=reader.choice("max_tokens_field", ANSWER_LIMITS),
+        omit=omit,
+        parameters=parameters,
         price=price,
         budget=budget,
     )

@@ -286,6 +286,13 @@ def test_a_budget_is_never_exceeded() -> None:
     assert (len(fake.received), spending.tokens) == (9, 90)  # a tenth may cost 19
 
 
+def test_a_budget_reserves_as_long_an_answer_as_parameters_allow() -> None:
+    own = {"parameters": {"max_completion_tokens": 5_000}, "omit": ("max_tokens",)}
+    with endpoint(lambda _: openai("a")) as fake:
+        outcomes = ask_all(of(fake, budget=Budget(tokens=4_000), **own), [request("a")], settings=QUICK)
+    assert (kinds(outcomes), fake.received) == (["over_budget"], [])
+
+
 def test_tries_without_a_usable_answer_count_in_the_budget() -> None:
     free = Spending()
     with endpoint(lambda _: {"unusable": True}) as fake:

@@ -87,6 +87,7 @@ def test_a_key_in_the_address_is_refused_and_not_repeated(url: str) -> None:
         ({"parameters": {"extra_body": {"Authorization": "x"}}}, "parameters.extra_body.Authorization"),
         ({"parameters": {"headers": [{"h": f"Bearer {SECRET}"}]}}, "parameters.headers.0.h"),
         ({"budget": {"money": 3}}, "budget.money"),
+        ({"budget": {"tokens": 9}, "omit": ["max_tokens"]}, "budget: no answer has a greatest length"),
         ({"price": 3}, "price: a table"),
     ],
 )
