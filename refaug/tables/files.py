@@ -52,18 +52,21 @@ class OpenTable:
 TAB_SUFFIX: Final = ".tsv"
 _DELIMITERS: Final[dict[str, str]] = {"\t": "tabs", ";": "semicolons", ",": "commas", "|": "bars"}
 _SNIFFED_LINES: Final = 50
+_QUOTED: Final = re.compile(r'(^|\t)"[^\t]*"(\t|$)')  # a cell in quotation marks
 _STATED: Final = re.compile(r"sep=(.)\s*", re.IGNORECASE)  # Excel's first line
 _UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
 _HEADER_NAMES: Final = frozenset({*FIELDS, *(name for names in KNOWN_COLUMNS.values() for name in names)})
 
 
-def open_text_table(path: Path, where: str, head: bytes, encoding: str) -> OpenTable:
+def open_text_table(path: Path, where: str, head: bytes, encoding: str, notes: TableNotes) -> OpenTable:
     """Return the table of a text file; BadInput for a header that cannot be read."""
     lines = head.decode("utf-8", "replace").splitlines()[:_SNIFFED_LINES]
     stated = _STATED.fullmatch(lines[0]) if lines else None
     lines = lines[1:] if stated else lines
     delimiter = stated[1] if stated else "\t" if TAB_SUFFIX in path.suffixes else _delimiter(lines)
     is_quoted = delimiter != "\t" or not _is_plain(path, lines)
+    if not is_quoted and any(_QUOTED.search(line) for line in lines):
+        notes.warn("cells keep their quotation marks, as .tsv files have them; as a .csv file they are read without")
     reader = LineReader(Source.of(path), encoding=encoding)
     first_row = 2 if stated else 1
 

@@ -514,7 +514,7 @@ def open_table(path: Path, where: str, request: TableRequest, notes: TableNotes)
             f"{where}: a binary file, it begins {head[:20]!r}",
             remedy="give CSV, TSV, JSON, Parquet or Arrow; UTF-16 without a byte-order mark needs --encoding utf-16-le",
         )
-    return open_text_table(path, where, head, request.encoding)
+    return open_text_table(path, where, head, request.encoding, notes)
 
 
 def _head(path: Path, where: str, encoding: str) -> bytes:

@@ -463,3 +463,12 @@ def test_fields_of_later_rows_are_columns_or_named(tmp_path: Path, monkeypatch: 
     assert isinstance(item, Item)
     assert (item.ratings, len(notes.warnings)) == ({}, 1)
     assert "line 57 on are not used: rating" in notes.warnings[0]
+
+
+def test_quotation_marks_that_cells_keep_are_told_of(tmp_path: Path) -> None:
+    notes, text = TableNotes(), 'reference\treply:a\n"Oh, ""well"""\tx\n'
+    kept, read = (
+        [one.references[0].text for one in read_items(written(tmp_path / name, text), notes=notes)]
+        for name in ("t.tsv", "t.csv")
+    )
+    assert (kept, read, len(notes.warnings)) == (['"Oh, ""well"""'], ['Oh, "well"'], 1)
