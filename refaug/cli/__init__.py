@@ -20,6 +20,8 @@ _INTERRUPTED = 5  # refaug.core.errors.Interrupted, which is not there yet
 
 def start() -> int:
     """Run the command; Ctrl-C while its libraries load has the same effect as later."""
+    sys.stdin = sys.stdin or open(os.devnull, encoding="utf-8")  # noqa: PTH123, SIM115  closed before the start (<&-)
+    sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115  likewise (2>&-)
     try:
         if sys.argv[1:] == ["--version"]:  # scripts ask often: none of the libraries is needed for it
             from refaug.core.version import VERSION  # noqa: PLC0415

@@ -6,6 +6,7 @@ import csv
 import gzip
 import io
 import json
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -316,6 +317,17 @@ def test_a_report_without_a_place_is_refused_at_once_and_one_that_fails_loses_no
     result = home("score", items, "-m", "bleu", "--json", "--report", tmp_path / "report")
     assert result.code == 1
     assert json.loads(result.out)["scores"][0]["metric"] == "bleu"
+
+
+@pytest.mark.parametrize(
+    ("words", "code"), [("i.jsonl 2>/dev/full", 0), ("i.jsonl 2>&-", 0), ("- <&-", 3), ("none 2>/dev/full", 3)]
+)
+def test_streams_that_are_closed_or_full_take_no_scores_away(words: str, code: int, tmp_path: Path) -> None:
+    lines(tmp_path / "i.jsonl", '{"id": "x", "references": ["a shop"], "replies": {"a": "a shop"}, "extra": 1}')
+    command = f"exec {sys.executable} -m refaug score {words} -m bleu --json"
+    result = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, check=False)
+    assert result.returncode == code, result.stderr
+    assert (b"Traceback" in result.stderr, bool(result.stdout)) == (False, code == 0)
 
 
 def test_a_file_of_lines_of_another_kind_says_what_was_expected(home, tmp_path: Path) -> None:

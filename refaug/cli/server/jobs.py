@@ -90,7 +90,7 @@ def _wait_for_end(jobs: JobStore, job: str, *, quiet: bool) -> Job:
     try:
         for event in _follow_events(jobs, job, 0):
             if not quiet and event.type != "progress":
-                print(_event_line(event), file=sys.stderr, flush=True)
+                output.print_aside(_event_line(event))
     except KeyboardInterrupt:
         raise Interrupted(
             f"no longer waiting; job {job} goes on",

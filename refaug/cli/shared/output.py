@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import sys
@@ -77,9 +78,25 @@ def _to_stdout() -> Iterator[None]:
         raise StorageFull(f"the output cannot be written: {reason_of(error)}", remedy="free some room") from error
 
 
+@contextmanager
+def _to_stderr() -> Iterator[None]:
+    """Go on without stderr where it cannot be written to, as on a full disk."""
+    try:
+        yield
+        sys.stderr.flush()
+    except OSError:  # Python flushes it once more at its end, and would complain
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+
+
+def print_aside(line: str) -> None:
+    """Print a line on stderr."""
+    with _to_stderr():
+        print(line, file=sys.stderr)
+
+
 def print_warning(text: str) -> None:
     """Print a warning on stderr."""
-    print(f"warning: {make_printable(text)}", file=sys.stderr, flush=True)
+    print_aside(f"warning: {make_printable(text)}")
 
 
 def print_json(document: object) -> None:
@@ -212,11 +229,11 @@ def report_error(error: RefaugError, *, as_json: bool) -> None:
     """Print an error on stderr: a line and a remedy for people, or one JSON object for machines."""
     if as_json:
         body = {"code": error.code, "message": error.message, "remedy": error.remedy, "exit_code": error.exit_code}
-        sys.stderr.buffer.write(orjson.dumps({"error": body}, option=orjson.OPT_APPEND_NEWLINE))
+        with _to_stderr():
+            sys.stderr.buffer.write(orjson.dumps({"error": body}, option=orjson.OPT_APPEND_NEWLINE))
     else:
         remedy = f"\n  {make_printable(error.remedy)}" if error.remedy else ""
-        print(f"error [{error.code}]: {make_printable(error.message)}{remedy}", file=sys.stderr)
-    sys.stderr.flush()
+        print_aside(f"error [{error.code}]: {make_printable(error.message)}{remedy}")
 
 
 def format_amount(number: int, unit: str) -> str:

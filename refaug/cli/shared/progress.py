@@ -8,7 +8,7 @@ import time
 from types import TracebackType
 from typing import Final, Protocol, Self
 
-from refaug.cli.shared.output import format_amount
+from refaug.cli.shared.output import format_amount, print_aside
 from refaug.core.progress import Progress as CoreProgress
 from refaug.core.text.normalisation import make_printable
 
@@ -110,7 +110,7 @@ class ProgressLines:
 
     @staticmethod
     def _say(line: str) -> None:
-        print(line, file=sys.stderr, flush=True)
+        print_aside(line)
 
 
 class QuietProgress(ProgressLines):
