@@ -19,6 +19,8 @@ from refaug.extras.judges.language_models.rubric import Rubric, reply_messages
 from refaug.extras.judges.metrics.judged_replies import JudgeQuestion
 from refaug.metrics.base import Problem
 
+_IN_VAIN: Final = 20  # questions in a row that another version answers: the one that counts is gone
+
 
 @dataclass(kw_only=True)
 class Asking:
@@ -39,8 +41,24 @@ class Asking:
     def ask(self, requests: Sequence[ChatRequest]) -> list[Outcome]:
         """Return an outcome for each request, in order."""
         self.progress.stage(f"ask {self.endpoint.name}", len(set(requests)), "questions")
-        outcomes = self._ask(requests, None)
+        outcomes = self._of_version(requests, self._ask(requests, None))
         self.faults.update(outcome.message for outcome in outcomes if isinstance(outcome, Fault))
+        return outcomes
+
+    def _of_version(self, requests: Sequence[ChatRequest], outcomes: list[Outcome]) -> list[Outcome]:
+        """Ask again what another version answered, as long as the one that counts still answers."""
+
+        def others() -> list[int]:
+            answers = ((place, outcome) for place, outcome in enumerate(outcomes) if isinstance(outcome, ChatAnswer))
+            return [place for place, answer in answers if self.version not in ("", answer.version)]
+
+        places, in_vain = others(), 0
+        while places and in_vain < _IN_VAIN:
+            before = len(places)
+            for place, outcome in zip(places, self._ask([requests[place] for place in places], None), strict=True):
+                outcomes[place] = outcome
+            places = others()
+            in_vain = in_vain + before if len(places) == before else 0
         return outcomes
 
     def _ask(self, requests: Sequence[ChatRequest], store: AnswerStore | None) -> list[Outcome]:

@@ -239,6 +239,20 @@ def test_a_version_that_changes_midway_is_named_and_its_answers_are_kept(home, i
     assert len(fake.received) - before < sum(script.asked.values())
 
 
+def test_an_endpoint_of_two_versions_is_certified_by_the_answers_of_one(home, items: Path) -> None:
+    with judged(home, ScriptedJudge()) as (script, _):
+
+        def respond(received: Received) -> dict[str, Any]:
+            script.fingerprint = "fp_2" if received.number % 3 == 1 else "fp_1"
+            return script(received)
+
+        with endpoint(respond) as fake:
+            write_judge(home.path, fake.url)
+            found = certify(home, items)
+    assert found.code == 0, found.err
+    assert found.json["passport"]["answered_by"] == {"name": "large-1 fp_1", "fingerprint": "fp_1"}
+
+
 @pytest.mark.slow
 def test_killed_in_the_midst_it_goes_on_without_asking_again(home, items: Path) -> None:
     killed_at, command = 200, [sys.executable, "-m", "refaug", "--home", str(home.path), "judge", "certify", "local"]
