@@ -89,7 +89,8 @@ class ConversationSource(Options):
         Length(0, 1_000),
         Metavar("FIELD=COLUMN"),
         Doc(
-            "Which column of a table holds what: conversation, role, text, or turns; bot, participant, rating:QUESTION."
+            "Which column of a table holds what: conversation, role, text, turn (its number), or turns; bot, "
+            "participant, rating:QUESTION."
         ),
     ] = ()
     scale: Annotated[
