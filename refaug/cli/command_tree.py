@@ -175,6 +175,7 @@ class ItemsOrCommand(CommandGroup):
     """
 
     allow_interspersed_args = True  # files and options in any order
+    allow_extra_args = False  # a word too many is no command: the first one would have been
 
     def __init__(self, path: str, **settings: Any) -> None:
         super().__init__(path, invoke_without_command=True, subcommand_metavar="", **settings)

@@ -8,6 +8,7 @@ import re
 import signal
 import sys
 import traceback
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
@@ -123,7 +124,7 @@ def _run(words: list[str]) -> int:
         if error.format_message().startswith("Usage: "):  # a group of commands alone
             sys.stdout.write(f"{error.format_message()}\n")
             return Usage.exit_code
-        raise Usage(error.format_message(), remedy=_usage_remedy(error.format_message())) from error
+        raise Usage(error.format_message(), remedy=_usage_remedy(error.format_message(), words)) from error
     except KeyboardInterrupt as error:
         raise interrupted from error
     except typer.Abort as error:
@@ -143,9 +144,11 @@ def _begin(words: list[str]) -> Any:
     return app(words, standalone_mode=False)
 
 
-def _usage_remedy(message: str) -> str:
+def _usage_remedy(message: str, words: Sequence[str]) -> str:
     if any(option in message for option in ("--home", "--quiet")):
         return "--home and --quiet stand before the command: refaug --home FOLDER log list"
+    if "extra argument" in message and path_of(words) == "score":
+        return "one file at a time; several as one: cat FILE FILE | refaug score -"
     return "refaug --help, or refaug COMMAND --help"
 
 

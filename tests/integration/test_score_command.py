@@ -319,6 +319,14 @@ def test_a_report_without_a_place_is_refused_at_once_and_one_that_fails_loses_no
     assert json.loads(result.out)["scores"][0]["metric"] == "bleu"
 
 
+@pytest.mark.parametrize("count", [2, 3])
+def test_several_files_are_refused_with_what_to_do(count: int, home, items: Path) -> None:
+    result = home("score", *[items] * count, "-m", "bleu")
+    assert result.code == 2
+    assert "unexpected extra argument" in result.err
+    assert "one file at a time" in result.err
+
+
 @pytest.mark.parametrize(
     ("words", "code"), [("i.jsonl 2>/dev/full", 0), ("i.jsonl 2>&-", 0), ("- <&-", 3), ("none 2>/dev/full", 3)]
 )
