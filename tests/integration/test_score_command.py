@@ -313,6 +313,7 @@ def test_a_report_without_a_place_is_refused_at_once_and_one_that_fails_loses_no
     result = home("score", items, "-m", "bleu", "--report", items)
     assert (result.code, result.out) == (2, "")
     assert f"{items} is not a folder" in result.err
+    assert "--report is empty" in home("score", items, "-m", "bleu", "--report", "").err
     (tmp_path / "report" / "report.html" / "mine").mkdir(parents=True)
     result = home("score", items, "-m", "bleu", "--json", "--report", tmp_path / "report")
     assert result.code == 1

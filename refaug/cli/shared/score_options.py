@@ -74,7 +74,7 @@ class ScoreOutput:
         ),
     ] = False
     report: Annotated[
-        Path | None,
+        str | None,
         typer.Option(help="Write a page to share into this folder, with the scores as JSON and CSV.", metavar="FOLDER"),
     ] = None
     strict: StrictFlag = False
@@ -92,8 +92,10 @@ class ScoreOutput:
 
     def require_shown(self, scoring: ScoringOptions) -> None:
         """Raise Usage where explanations would not be printed, or a report has no place."""
+        if self.report == "":  # of a variable of the shell that is not set: Path has it be the working folder
+            raise Usage("--report is empty", remedy="name a folder, or leave it out")
         if self.report is not None:
-            require_folder(self.report)
+            require_folder(Path(self.report))
         if scoring.explain and self.level not in (None, LevelChoice.REPLY):
             raise Usage(f"--explain with --level {self.level}", remedy="--level reply: replies are what is explained")
         if scoring.explain and (self.as_tsv or self.as_csv or self.as_latex):
@@ -143,7 +145,7 @@ class ScoreOutput:
             from refaug.scoring.score_report.report import write_report  # noqa: PLC0415  jinja2
 
             with_details = {**beside, **evaluation.as_json(), "details": details_of(evaluation, test_items), **named}
-            write_report(self.report, with_details, evaluation.settings, with_details=self.details)
+            write_report(Path(self.report), with_details, evaluation.settings, with_details=self.details)
         require_all(evaluation.bad_items, strict=self.strict)
 
 
