@@ -76,13 +76,19 @@ class OpenSet:
 
 @extras_named()
 def scorer(*, reference_set: str, home: AnyPath | None = None, **settings: Any) -> Scorer:
-    """Return the client's scorer against a frozen set of this home, without a server; options as `Client.scorer`."""
+    """Return the client's scorer against a frozen set of this home, without a server; options as `Client.scorer`.
+
+    It can neither be pickled nor used after a fork: each process makes its own.
+    """
     return _client(home).scorer(reference_set=reference_set, **settings)
 
 
 @extras_named()
 def reward(*, reference_set: str, home: AnyPath | None = None, **settings: Any) -> Reward:
-    """Return the client's reward against a frozen set of this home, without a server; options as `Client.reward`."""
+    """Return the client's reward against a frozen set of this home, without a server; options as `Client.reward`.
+
+    It can neither be pickled nor used after a fork: each process makes its own.
+    """
     return _client(home).reward(reference_set=reference_set, **settings)
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import pickle
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from refaug_client import BadInput as ClientBadInput
+from refaug_client import Usage as ClientUsage
 from refaug_client import WrongPurpose
 from set_items import MAKING, frozen, item_of, replies_of
 
@@ -55,6 +57,8 @@ def test_scores_are_those_of_the_command_to_the_last_bit(metric: str, tmp_path: 
         assert scorer.signature == scores.signature
         with pytest.raises(ClientBadInput):
             scorer(["a"], items=["unknown"])
+        with pytest.raises(ClientUsage, match="a scorer of refaug itself"):
+            pickle.dumps(scorer)
 
 
 def test_a_reward_is_the_score_and_refuses_a_set_for_testing(tmp_path: Path) -> None:

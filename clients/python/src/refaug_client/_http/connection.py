@@ -122,7 +122,7 @@ class Connection(AnyConnection):
                 raise closed_error()
             if self.external_http is not None:
                 raise errors.Usage(
-                    "an httpx client that was handed in cannot be used in a forked process",
+                    "neither refaug itself nor an httpx client that was handed in can be asked in a forked process",
                     remedy="make the client in the worker, or let it make its own connections",
                 )
             if self._http is None or self._pid != os.getpid():

@@ -295,8 +295,8 @@ class Scorer:
     def __reduce__(self) -> Any:
         if self._http is not None:
             raise errors.Usage(
-                "a scorer of a client with an httpx client that was handed in cannot be pickled",
-                remedy="make both in the worker, or let the client make its own connections",
+                "a scorer of refaug itself, or of a client with an httpx client that was handed in, cannot be pickled",
+                remedy="make it in the worker, or have the client make its own connections",
             )
         return type(self), (self._to, self._settings)
 
