@@ -75,9 +75,10 @@ class StoredPassport:
     figures: Mapping[str, Any]
 
     @property
-    def is_certified(self) -> bool:
-        """Whether the judge is worth what a passport asks for."""
-        return bool(self.figures["certified"])
+    def why_not(self) -> list[str]:
+        """Why the judge is not worth what a passport asks for; [] where it is."""
+        unmeasured = [] if self.figures["spread"]["differences"] is not None else ["its noise was not measured"]
+        return [*self.figures["why_not"], *unmeasured]
 
 
 def passport_versions(home: Settings) -> Versions:

@@ -215,10 +215,8 @@ def _find(home: Settings, judge: str, binding: Binding) -> tuple[StoredPassport 
         return None, f"the passports of {home.home} cannot be read: {error}"
     for passport in kept:
         if not binding.differences(passport.figures["binding"]):
-            why = (
-                None if passport.is_certified else f"passport {passport.spec}: {'; '.join(passport.figures['why_not'])}"
-            )
-            return passport, why
+            why_not = "; ".join(passport.why_not)
+            return passport, f"passport {passport.spec}: {why_not}" if why_not else None
     for passport in kept:
         if passport.figures["judge"] == judge:
             listed = ", ".join(binding.differences(passport.figures["binding"]))

@@ -18,6 +18,7 @@ from scripted_judges import ScriptedJudge, answer, as_json, rated_items
 
 from refaug.core.home import Settings
 from refaug.extras.judges.passports.binding import open_passport
+from refaug.extras.judges.passports.stored_passports import save_passport
 
 CONTEXTS = 60
 
@@ -223,6 +224,10 @@ def test_the_passport_that_was_published_last_counts(home, items: Path, tmp_path
             assert home("judge", "certify", "local", items, "--name", name, "--least", least).code == 0
             said = home(*score)
             assert (said.code, f"passport {name}@" in said.err) == (code, code == 3)
+        settings = Settings(home=home.path)
+        figures = open_passport(settings, "mine").figures
+        save_passport(settings, "mine", {**figures, "spread": {**figures["spread"], "differences": None}})
+        assert "noise was not measured" in home(*score).err  # versions before this one certified such a judge
 
 
 def test_a_version_that_changes_midway_is_named_and_its_answers_are_kept(home, items: Path) -> None:
