@@ -17,7 +17,7 @@ from refaug_client import AsyncClient, Scores
 
 async def scored(refaug: AsyncClient, set_id: str, path: str) -> Scores:
     """Return the scores of one checkpoint's replies."""
-    lines = [json.loads(line) for line in Path(path).read_text("utf-8").splitlines()]
+    lines = [json.loads(line) for line in Path(path).read_text("utf-8").split("\n") if line]
     replies, items = [line["reply"] for line in lines], [line["id"] for line in lines]
     return await refaug.sets.score(set_id, replies, items=items, metric="delta-bleu", draws=1000)
 

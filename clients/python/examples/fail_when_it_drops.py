@@ -17,7 +17,7 @@ from refaug_client import Client
 
 def replies_of(path: str) -> dict[str, str]:
     """Return replies by the id of their item."""
-    lines = (json.loads(line) for line in Path(path).read_text("utf-8").splitlines())
+    lines = (json.loads(line) for line in Path(path).read_text("utf-8").split("\n") if line)
     return {line["id"]: line["reply"] for line in lines}
 
 

@@ -15,7 +15,7 @@ from refaug_client import Client, JobFailed
 
 
 def main(log: str, path: str) -> int:
-    dialogues = [json.loads(line) for line in Path(path).read_text("utf-8").splitlines()]
+    dialogues = [json.loads(line) for line in Path(path).read_text("utf-8").split("\n") if line]
     with Client() as refaug:
         posted = refaug.logs.post(log, dialogues)
         print(f"{posted.accepted} dialogues are kept for {posted.log}")

@@ -15,6 +15,8 @@ from studying import Person, add_bots, chat_protocol
 
 from refaug_client import AsyncClient, Client, Conflict, NotFound, RefaugError
 
+SEPARATED = "one\N{PARAGRAPH SEPARATOR}two"  # a line of JSON goes on behind it
+
 
 @pytest.fixture(scope="module")
 def studied(url: str) -> str:
@@ -31,6 +33,8 @@ def studied(url: str) -> str:
         person = Person(http)
         person.enter(invites[0].token)
         person.agree()
+        person.done("tasks/next")
+        person.say(SEPARATED)
         person.chat(3, quality=6)
         person.chat(3, quality=2)
         assert person.state["step"] == "done"
@@ -64,7 +68,8 @@ def test_records_and_exports_have_what_the_participant_did(url: str, studied: st
         assert client.studies.participant(studied, participant.code).tasks == records
         written = client.studies.export(studied, to=tmp_path)
         assert written == tmp_path / "sdk-study.jsonl"
-        assert [json.loads(line) for line in written.read_text("utf-8").splitlines()] == records
+        assert [json.loads(line) for line in written.read_text("utf-8").split("\n") if line] == records
+        assert sum(SEPARATED in json.dumps(record, ensure_ascii=False) for record in records) == 1
         with client.studies.export(studied, to=tmp_path / "a.csv", format="csv").open(encoding="utf-8") as file:
             assert len(list(csv.DictReader(file))) >= 6
         assert client.studies.report(studied, draws=100).report["analyses"]

@@ -98,17 +98,17 @@ def test_a_training_goes_the_same_way_with_and_without_scores(served: Served, cl
 
 def test_the_model_is_in_training_again_afterwards(served: Served, client: Client, tmp_path: Path) -> None:
     trainer = causal_trainer(tmp_path, served.texts)
-    modes: list[bool] = []
+    modes: list[tuple[bool, bool, bool]] = []
 
     def generate(model: Any, tokenizer: Any, prompts: list[Any]) -> list[str]:
-        modes.append(model.training)
+        modes.append((model.training, torch.is_grad_enabled(), torch.is_inference_mode_enabled()))
         return ["we like red boats"] * len(prompts)
 
     trainer.model.train()
     with client.scorer(reference_set=served.sets["validation"]) as scorer:
         callback = ScoreReplies(scorer, served.prompts, generate=generate).add_to(trainer)
         callback.on_evaluate(trainer.args, trainer.state, trainer.control)
-    assert modes == [False]
+    assert modes == [(False, False, False)]  # tensors of an inference mode could not be trained with later
     assert trainer.model.training
 
 

@@ -89,7 +89,7 @@ def _text_of(path: Path, name: str) -> str:
 
 def _lines(path: Path) -> Iterator[Any]:
     """Yield the JSON object of each line; BadInput names the line that is none."""
-    for number, line in enumerate(_text_of(path, "items").splitlines(), 1):
+    for number, line in enumerate(_text_of(path, "items").split("\n"), 1):
         if line.strip():
             try:
                 yield orjson.loads(line)

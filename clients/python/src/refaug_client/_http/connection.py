@@ -57,9 +57,6 @@ class _Response:
     def aiter_bytes(self) -> AsyncIterator[bytes]:
         return _Each(self._response.iter_bytes())
 
-    def aiter_lines(self) -> AsyncIterator[str]:
-        return _Each(self._response.iter_lines())
-
     async def aread(self) -> bytes:
         return self._response.read()
 

@@ -384,7 +384,7 @@ async def download(wire: Wire, call: Call[Any], to: Union[str, os.PathLike[str]]
 @contextmanager
 def write_atomically(to: Path) -> Iterator[IO[bytes]]:
     """Yield a temporary file that gets its name when the block ends well, and is removed otherwise."""
-    aside = to.with_name(f"{to.name}.{os.getpid()}.part")
+    aside = to.with_name(f"{to.name}.{os.getpid()}-{os.urandom(4).hex()}.part")
     try:
         with aside.open("wb") as file:
             yield file

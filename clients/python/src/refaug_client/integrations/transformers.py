@@ -112,7 +112,7 @@ class ScoreReplies(TrainerCallback):  # type: ignore[misc,unused-ignore]  # its 
         replies: list[str] = []
         for at in range(0, len(prompts), self.batch):
             batch_prompts = prompts[at : at + self.batch]
-            with torch.inference_mode():
+            with torch.no_grad():  # a model may keep tensors of its first forward, to train with
                 if self.generate is not None:
                     batch_replies = list(self.generate(model, trainer.processing_class, batch_prompts))
                 else:

@@ -245,9 +245,11 @@ class Studies(Resource[K]):
         for task in client.studies.records("autumn"):
             print(task["participant"], task["answers"])
         """
+        begun = b""
         async with self._wire.stream(_export(id)) as response:
-            async for line in response.aiter_lines():
-                if line:
+            async for piece in response.aiter_bytes():  # texts may hold whatever else ends lines in Unicode
+                *lines, begun = (begun + piece).split(b"\n")
+                for line in lines:
                     yield json.loads(line)
 
 
