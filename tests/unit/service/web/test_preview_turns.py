@@ -25,7 +25,8 @@ def test_clients_that_leave_do_not_hold_up_another_one() -> None:
 
     def hostile(number: int, progress: DeadlineProgress) -> None:
         begun.append(number)
-        all_begun.wait(30)
+        if number < MAX_PREVIEWS:  # one of the others may begin before its hang-up is seen
+            all_begun.wait(30)
         try:
             while True:
                 progress.check()
@@ -49,7 +50,7 @@ def test_clients_that_leave_do_not_hold_up_another_one() -> None:
         assert [type(error) for error in left] == [ClientGone] * HOSTILE
         running, gone = await asyncio.wait_for(answer, 30)
         assert running[:MAX_PREVIEWS] == list(range(MAX_PREVIEWS))
-        assert len(running) < HOSTILE // 4  # one may begin before its hang-up is seen
+        assert len(running) < HOSTILE // 4
         assert gone  # one of them at least, in whose thread this ran
 
     asyncio.run(scene())
