@@ -45,7 +45,7 @@ def main() -> int:
 
 
 def _left_out(pair: Mapping[str, Any]) -> int:
-    return max(test["left_out"] for test in pair["tests"])
+    return max(int(test["left_out"]) for test in pair["tests"])
 
 
 def _lines(comparison: Mapping[str, Any], title: str) -> Iterator[str]:

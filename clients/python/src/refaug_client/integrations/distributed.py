@@ -118,7 +118,7 @@ class ScoreMetric:
 
 
 def count_scored(outcome: Outcome) -> int:
-    """Return how many replies have a score of their own: not the item's last value instead."""
+    """Return how many replies were scored; the item's last value does not count."""
     return sum(
         score is not None and source not in _NOT_ANSWERED for score, source in zip(outcome.scores, outcome.sources)
     )
