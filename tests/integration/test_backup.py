@@ -156,13 +156,19 @@ def test_versions_share_files_in_the_backup_and_after_it(home: Settings, backup:
 def test_files_that_are_the_same_are_shared_with_an_earlier_backup(own_home: Settings, tmp_path: Path) -> None:
     first = backed_up(own_home, tmp_path / "1")
     (own_home.home / "inbox" / "source.csv").write_text("c,d\n")
+    (own_home.home / "inbox" / "later.csv").write_text("e,f\n")
     victim = tmp_path / "1" / "home" / "vectors" / "demo" / "2026-01-02.1" / "words.txt"
     victim.write_bytes(victim.read_bytes()[::-1])
     second = backed_up(own_home, tmp_path / "2", earlier=tmp_path / "1")
-    assert (first.shared, first.files) == (0, second.files)
-    source, words = "home/inbox/source.csv", "home/vectors/demo/2026-01-02.1/words.txt"
-    own = {name for name in files_of(tmp_path / "2") if not (tmp_path / "2" / name).samefile(tmp_path / "1" / name)}
-    assert own >= {source, words, ROWS}
+    assert (first.shared, first.files) == (0, second.files - 1)
+    source, later, words = "home/inbox/source.csv", "home/inbox/later.csv", "home/vectors/demo/2026-01-02.1/words.txt"
+    before = files_of(tmp_path / "1")
+    own = {
+        name
+        for name in files_of(tmp_path / "2")
+        if name not in before or not (tmp_path / "2" / name).samefile(tmp_path / "1" / name)
+    }
+    assert own >= {source, later, words, ROWS}
     assert not [name for name in own if name.startswith("home/indexes/") and not name.endswith("CURRENT")]
     shutil.rmtree(tmp_path / "1")
     assert content(restored(tmp_path / "2", tmp_path / "other").home) == content(own_home.home)

@@ -163,7 +163,7 @@ def scored_with_a_warning(home: Path, items: Path, warning: str) -> None:
     systems = scored["scores"][0]["systems"]
     assert [system["unscored"] for system in systems.values()] == [0, 0]
     assert all(reply["score"] in (0, 0.25, 0.5, 0.75, 1) for reply in systems["given"]["replies"])
-    assert any(warning in said for said in scored["warnings"])
+    assert any(warning in text for text in scored["warnings"])
     refused = start(home, "score", items, *metric, "--require-passport")
     assert warning in refused.communicate(timeout=120)[1]
     assert refused.returncode == 3

@@ -209,8 +209,8 @@ def reply_scores(system: Document) -> list[Document]:
 
 def _systems_in(items: Sequence[Any]) -> list[str]:
     """Return the systems that items have replies of, in the order in which they first occur."""
-    replies = (one.get("replies") for one in items if isinstance(one, Mapping))
-    return list(dict.fromkeys(name for one in replies if isinstance(one, Mapping) for name in one))
+    replies = (item.get("replies") for item in items if isinstance(item, Mapping))
+    return list(dict.fromkeys(name for texts in replies if isinstance(texts, Mapping) for name in texts))
 
 
 def _with_missing_rows(answer: Document, items: Sequence[Any], systems: Sequence[str]) -> Document:
@@ -218,7 +218,7 @@ def _with_missing_rows(answer: Document, items: Sequence[Any], systems: Sequence
     if any(sheet["systems"] for sheet in answer["stats"]):
         return answer
     bad_places = {problem.get("place") for problem in answer.get("problems") or []}
-    ids = [str(one["id"]) for place, one in enumerate(items) if place not in bad_places]
+    ids = [str(item["id"]) for place, item in enumerate(items) if place not in bad_places]
     nothing, problems = [None] * len(ids), [{"row": row, **_NO_REPLY} for row in range(len(ids))]
     rows = {"items": ids, "rows": nothing, "scores": nothing, "problems": problems}
     return {**answer, "stats": [{**sheet, "systems": dict.fromkeys(systems, rows)} for sheet in answer["stats"]]}
@@ -292,7 +292,10 @@ class StreamedScores(LargeRequest):
         signatures = {name: sheet["signature"] for name, sheet in zip(names, sheets)}
         self._require_signatures(sheets, part.batch)
         systems = [
-            {name: one["replies"] if "replies" in one else reply_scores(one) for name, one in sheet["systems"].items()}
+            {
+                name: rows["replies"] if "replies" in rows else reply_scores(rows)
+                for name, rows in sheet["systems"].items()
+            }
             for sheet in sheets
         ]
         for place, reply in enumerate(next(iter(systems[0].values()))):
